@@ -1,0 +1,39 @@
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help test quick lint fmt crash bench-raw clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Packhorse needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+test: $(READY)  ## Run every test on real SQLite, Redis, Valkey and PostgreSQL
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+quick: $(READY)  ## Unit, house and conformance tests on SQLite, under a minute
+	PACKHORSE_TEST_STORES=sqlite $(BIN)/python -m pytest -n 2 --dist loadgroup tests/unit tests/house tests/conformance
+
+lint: $(READY)  ## Check style, types and import floors
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy --no-strict tests benchmarks
+	$(BIN)/lint-imports --no-cache
+
+fmt: $(READY)  ## Format the code and apply safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-raw: $(READY)  ## Exchange throughput of each store, batch 1 to 500
+	$(BIN)/python -m benchmarks.raw
+
+clean:  ## Remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,134 @@
+"""Every error Packhorse raises on purpose; each message ends with what to do next."""
+
+
+class PackhorseError(Exception):
+    """The root of all errors of this package."""
+
+
+class ConfigError(PackhorseError):
+    """Wrong use, found at start."""
+
+
+class UnknownScheme(ConfigError):
+    """A store address whose scheme no store serves."""
+
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+        super().__init__(
+            f"No store serves the scheme {scheme!r}: "
+            "use sqlite:///file.db, sqlite:///:memory:, redis://…, valkey://… or postgresql://…"
+        )
+
+
+class MissingExtra(ConfigError):
+    """A part of Packhorse whose optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what} needs an optional dependency: pip install 'packhorse[{extra}]'")
+
+
+class InvalidInput(PackhorseError, ValueError):
+    """Refused at the edge; nothing was stored."""
+
+
+class InvalidName(InvalidInput):
+    """A queue, task, lane, key or stream name that no store may hold."""
+
+    def __init__(self, what: str, value: object, why: str) -> None:
+        self.what, self.value = what, value
+        shown = ascii(value)
+        super().__init__(f"{what} {shown if len(shown) < 80 else shown[:77] + '...'} is refused: {why}")
+
+
+class InvalidId(InvalidInput):
+    """An id that is neither 16 bytes nor the text of a UUID."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        super().__init__(f"{ascii(value)[:80]} is no job id: give 16 bytes or the text of a UUID")
+
+
+class InvalidTime(InvalidInput):
+    """A moment or duration outside what a clock can mean."""
+
+    def __init__(self, what: str, value: object, why: str) -> None:
+        self.what, self.value = what, value
+        super().__init__(f"{what} {ascii(value)[:80]} is refused: {why}")
+
+
+class InvalidArguments(InvalidInput):
+    """A value that cannot be stored as JSON text."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"This value cannot be stored: {why}")
+
+
+class InvalidOption(InvalidInput):
+    """An option outside its range, or options that contradict each other."""
+
+    def __init__(self, what: str, value: object, why: str) -> None:
+        self.what, self.value = what, value
+        super().__init__(f"{what} {ascii(value)[:80]} is refused: {why}")
+
+
+class PayloadTooLarge(InvalidInput):
+    """A payload, result, header block or value over its cap."""
+
+    def __init__(self, what: str, size: int, cap: int) -> None:
+        self.what, self.size, self.cap = what, size, cap
+        super().__init__(
+            f"{what} has {size:,} bytes, the cap is {cap:,}: store the data elsewhere and pass a reference"
+        )
+
+
+class TooManyItems(InvalidInput):
+    """More items in one call than a store handles in one step."""
+
+    def __init__(self, what: str, count: int, cap: int) -> None:
+        self.what, self.count, self.cap = what, count, cap
+        super().__init__(f"{count:,} {what} in one call, the cap is {cap:,}: split the call")
+
+
+class TooManyEffects(TooManyItems):
+    """More effects in one settlement than a store writes in one step."""
+
+
+class JobError(PackhorseError):
+    """About one job."""
+
+
+class UndecodablePayload(JobError):
+    """Stored bytes that the codec does not understand."""
+
+
+class BadSignature(JobError):
+    """Stored bytes whose signature does not fit them."""
+
+
+class StoreError(PackhorseError):
+    """The store could not do what was asked."""
+
+
+class StoreUnavailable(StoreError):
+    """The store was not reached or refused the call; nothing was written."""
+
+
+class StoreFull(StoreUnavailable):
+    """The store has no room for more jobs; what is stored is safe, settling goes on."""
+
+
+class OutcomeUnknown(StoreError):
+    """The connection broke before the answer: the write may or may not have happened. Repeat it with the same ids."""
+
+
+class DurabilityNotMet(StoreError):
+    """The store's settings would lose acknowledged work."""
+
+
+class SchemaMismatch(StoreError):
+    """The stored layout is older or newer than this release understands."""
+
+
+class StoreClosed(StoreError):
+    """A call on a store that is not open, or in a process forked after it was opened."""

@@ -1,0 +1,99 @@
+"""How large things may be, and the checks that refuse what is larger or malformed at the edge."""
+
+from collections.abc import Sized
+from functools import lru_cache
+
+from packhorse.errors import (
+    InvalidArguments,
+    InvalidName,
+    InvalidOption,
+    InvalidTime,
+    PayloadTooLarge,
+    TooManyItems,
+)
+
+PAYLOAD = 1 << 20
+RESULT = 1 << 20
+VALUE = 1 << 20
+HEADERS = 16 << 10
+TRACEBACK = 64 << 10
+MESSAGE = 8 << 10
+EFFECTS = 500
+EFFECTS_PER_CALL = 2000
+ITEMS = 500
+NAME = 255
+KEY = 512
+DETAIL = 1024
+PRIORITY = 8191
+LANE_LIMIT = 32767
+CHILDREN = 1_000_000
+LOOKED_AT = 1000
+FAILURES = 10
+
+SECOND = 1_000_000
+LATEST = 4_102_444_800 * SECOND  # 2100-01-01: later moments are a mistake in units
+LONGEST = 36_525 * 86_400 * SECOND  # a hundred years
+
+
+@lru_cache(maxsize=8192)
+def _fault(text: str, cap: int) -> str | None:
+    if not text:
+        return "it is empty"
+    if any(ord(char) < 32 or ord(char) == 127 for char in text):
+        return "it holds a control character; use printable text"
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return "it holds a lone surrogate; decode the text properly first"
+    return f"it has {size} bytes, the cap is {cap}" if size > cap else None
+
+
+def name(what: str, text: object, cap: int = NAME) -> None:
+    """Refuse a name that some store could not hold or that could be taken for something else."""
+    if not isinstance(text, str):
+        raise InvalidName(what, text, "it is not text")
+    if why := _fault(text, cap):
+        raise InvalidName(what, text, why)
+
+
+def key(what: str, text: object) -> None:
+    """Refuse a key (lane, unique key, record key): a name that may be longer."""
+    name(what, text, KEY)
+
+
+def text(what: str, data: object, cap: int) -> None:
+    """Refuse bytes that are not UTF-8 text without NUL, or are over the cap."""
+    if not isinstance(data, bytes):
+        raise InvalidArguments(f"{what} is not bytes")
+    if len(data) > cap:
+        raise PayloadTooLarge(what, len(data), cap)
+    if b"\0" in data:
+        raise InvalidArguments(f"{what} holds a NUL byte")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArguments(f"{what} is not UTF-8 text") from error
+
+
+def within(what: str, value: object, low: int, high: int) -> None:
+    """Refuse an option that is no whole number between two bounds."""
+    if type(value) is not int or not low <= value <= high:
+        raise InvalidOption(what, value, f"give a whole number from {low} to {high}")
+
+
+def moment(what: str, value: object) -> None:
+    """Refuse a moment that is no whole number of microseconds before the year 2100."""
+    if type(value) is not int or not 0 <= value <= LATEST:
+        raise InvalidTime(what, value, "give microseconds since 1970, before the year 2100")
+
+
+def span(what: str, value: object, low: int = 0) -> None:
+    """Refuse a duration that is no whole number of microseconds up to a hundred years."""
+    if type(value) is not int or not low <= value <= LONGEST:
+        raise InvalidTime(what, value, f"give microseconds from {low} up to a hundred years")
+
+
+def items(what: str, things: Sized, cap: int = ITEMS) -> None:
+    """Refuse more items than one call may carry."""
+    if len(things) > cap:
+        raise TooManyItems(what, len(things), cap)

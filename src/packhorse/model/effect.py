@@ -1,0 +1,53 @@
+"""What else a settlement writes, in the same atomic step."""
+
+import msgspec
+
+from packhorse.model import caps
+from packhorse.model.job import NewJob
+
+
+class Enqueue(msgspec.Struct, frozen=True):
+    """Another job, unless its id or unique key is taken."""
+
+    job: NewJob
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """An event at the end of a stream."""
+
+    stream: str
+    data: bytes
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        caps.name("stream", self.stream)
+        caps.text("event", self.data, caps.VALUE)
+        if self.key is not None:
+            caps.key("event key", self.key)
+
+
+class Put(msgspec.Struct, frozen=True):
+    """A keyed record, by compare-and-set: ``expect`` None writes always, 0 only if absent, else only over that version.
+
+    No value drops the record. ``due`` and ``expires`` are moments, 0 for none.
+    """
+
+    kind: str
+    key: str
+    value: bytes | None
+    expect: int | None = None
+    due: int = 0
+    expires: int = 0
+
+    def __post_init__(self) -> None:
+        caps.name("record kind", self.kind)
+        caps.key("record key", self.key)
+        if self.value is not None:
+            caps.text("record value", self.value, caps.VALUE)
+        if self.expect is not None:
+            caps.within("expect", self.expect, 0, 2**53)
+        caps.moment("due", self.due)
+        caps.moment("expires", self.expires)
+
+
+Effect = Enqueue | Publish | Put

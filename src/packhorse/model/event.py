@@ -1,0 +1,62 @@
+"""Events of streams, and how the lifecycle of jobs is packed into one of them per call."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from packhorse.errors import UndecodablePayload
+from packhorse.model.ids import JobId
+
+LIFECYCLE = "packhorse.jobs"
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One entry of a stream. Offsets rise by one."""
+
+    stream: str
+    offset: int
+    at: int
+    data: bytes
+    key: str | None = None
+
+
+class Change(StrEnum):
+    """What happened to jobs; the value is the letter that stands for it in the packed form."""
+
+    ENQUEUED = "q"
+    CLAIMED = "s"
+    HELD = "h"
+    DONE = "d"
+    AGAIN = "r"
+    WAITING = "w"
+    DEAD = "k"
+    CANCELLED = "c"
+    LOST = "l"
+    REPLAYED = "p"
+
+
+def pack(changes: Mapping[Change, Iterable[JobId]]) -> bytes:
+    """For each change that happened: its letter, how many (two bytes, big-endian), the ids."""
+    out = bytearray()
+    for change, jobs in changes.items():
+        ids = b"".join(jobs)
+        if ids:
+            out += change.value.encode() + (len(ids) // 16).to_bytes(2, "big") + ids
+    return bytes(out)
+
+
+def unpack(data: bytes) -> list[tuple[Change, JobId]]:
+    """The changes in a packed event, in order."""
+    changes, at = [], 0
+    try:
+        while at < len(data):
+            change, count = Change(chr(data[at])), int.from_bytes(data[at + 1 : at + 3], "big")
+            at += 3
+            changes += [(change, data[at + 16 * n : at + 16 * n + 16]) for n in range(count)]
+            at += 16 * count
+    except (ValueError, IndexError) as error:
+        raise UndecodablePayload("This is no packed event of jobs") from error
+    if at != len(data):
+        raise UndecodablePayload("This packed event of jobs is cut short")
+    return changes

@@ -1,0 +1,69 @@
+"""Ids: 16 bytes inside, the text of a UUID outside."""
+
+import hashlib
+import os
+import uuid
+
+from packhorse.errors import InvalidId
+from packhorse.model import caps
+from packhorse.model.clock import SYSTEM, Clock
+
+JobId = bytes
+Token = bytes
+
+_VARIANT = 0x80
+
+
+def new_id(clock: Clock = SYSTEM) -> JobId:
+    """A fresh UUIDv7; within a millisecond ordered by its microseconds."""
+    millis, micros = divmod(clock.now(), 1000)
+    fine = micros * 4096 // 1000
+    noise = os.urandom(8)
+    return (
+        millis.to_bytes(6, "big")
+        + (0x7000 | fine).to_bytes(2, "big")
+        + bytes((_VARIANT | noise[0] & 0x3F,))
+        + noise[1:]
+    )
+
+
+def new_token() -> Token:
+    """128 random bits: the proof of a lease, and the request id of an ask."""
+    return os.urandom(16)
+
+
+def chosen_id(namespace: str, *words: str) -> JobId:
+    """A UUIDv8 that is always the same for the same words; every part counts, so ("a", "bc") is not ("ab", "c")."""
+    digest = hashlib.sha256()
+    for word in (namespace, *words):
+        caps.key("chosen id", word)
+        data = word.encode()
+        digest.update(len(data).to_bytes(4, "big") + data)
+    raw = bytearray(digest.digest()[:16])
+    raw[6] = 0x80 | raw[6] & 0x0F
+    raw[8] = _VARIANT | raw[8] & 0x3F
+    return bytes(raw)
+
+
+def chosen(job: JobId) -> bool:
+    """Whether an id was made from words, and is therefore remembered beyond retention."""
+    return job[6] >> 4 == 8
+
+
+def id_text(job: JobId) -> str:
+    """The id as people and other languages write it."""
+    return str(uuid.UUID(bytes=job))
+
+
+def parse_id(text: str) -> JobId:
+    """The id that a text means."""
+    try:
+        return uuid.UUID(text).bytes
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidId(text) from error
+
+
+def check_id(value: object) -> None:
+    """Refuse what is not 16 bytes."""
+    if not isinstance(value, bytes) or len(value) != 16:
+        raise InvalidId(value)

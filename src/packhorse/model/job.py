@@ -1,0 +1,177 @@
+"""A job: what is asked for at enqueue, and what is known of it afterwards."""
+
+from enum import StrEnum
+
+import msgspec
+
+from packhorse.errors import InvalidOption
+from packhorse.model import caps
+from packhorse.model.ids import JobId, check_id, new_id
+from packhorse.model.reason import DeadReason, WaitReason
+
+
+class State(StrEnum):
+    """Where a job stands; ``done``, ``dead`` and ``cancelled`` are the ends."""
+
+    SCHEDULED = "scheduled"
+    READY = "ready"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to the job by itself."""
+        return self in _ENDS
+
+
+_ENDS = frozenset((State.DONE, State.DEAD, State.CANCELLED))
+
+
+class Until(StrEnum):
+    """How long a unique key stays taken."""
+
+    WINDOW = "window"
+    STARTED = "started"
+    FINISHED = "finished"
+
+
+class Unique(msgspec.Struct, frozen=True):
+    """A key that at most one job may hold: for a window of time, until it starts, or until it ends."""
+
+    key: str
+    until: Until = Until.FINISHED
+    window: int = 0
+
+    def __post_init__(self) -> None:
+        caps.key("unique key", self.key)
+        if (self.until is Until.WINDOW) != (self.window > 0):
+            raise InvalidOption("unique", self.until.value, "a window has a length, the other scopes have none")
+        caps.span("unique window", self.window)
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """How many ended jobs of a queue stay, and for how long (microseconds)."""
+
+    count: int
+    age: int
+
+    def __post_init__(self) -> None:
+        caps.within("keep count", self.count, 0, 1_000_000_000)
+        caps.span("keep age", self.age)
+
+
+KEEP_DONE = Keep(1000, 24 * 3600 * caps.SECOND)
+KEEP_DEAD = Keep(5000, 7 * 24 * 3600 * caps.SECOND)
+REMEMBER = 7 * 24 * 3600 * caps.SECOND
+LEASE = 30 * caps.SECOND
+MAX_LOST = 3
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish to run a task. Due at the later of ``at`` and now plus ``delay``."""
+
+    task: str
+    id: JobId = msgspec.field(default_factory=new_id)
+    queue: str = "default"
+    payload: bytes = b"{}"
+    headers: bytes = b"{}"
+    tenant: str | None = None
+    priority: int = 10
+    delay: int = 0
+    at: int = 0
+    lane: str | None = None
+    lane_limit: int = 1
+    parent: JobId | None = None
+    children: int = 0
+    unique: Unique | None = None
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        caps.name("task", self.task)
+        caps.name("queue", self.queue)
+        caps.text("payload", self.payload, caps.PAYLOAD)
+        caps.text("headers", self.headers, caps.HEADERS)
+        caps.within("priority", self.priority, 0, caps.PRIORITY)
+        if self.delay or self.at:
+            caps.span("delay", self.delay)
+            caps.moment("at", self.at)
+        if self.tenant is not None:
+            caps.key("tenant", self.tenant)
+        if self.lane is not None:
+            caps.key("lane", self.lane)
+            caps.within("lane limit", self.lane_limit, 1, caps.LANE_LIMIT)
+        if self.parent is not None:
+            check_id(self.parent)
+        if self.children:
+            caps.within("children", self.children, 0, caps.CHILDREN)
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What enqueue answers: the job that stands for the wish, and whether this call made it."""
+
+    id: JobId
+    created: bool
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What went wrong in one attempt; over-long text is cut, never refused."""
+
+    type: str
+    message: str = ""
+    traceback: str = ""
+    attempt: int = 0
+    at: int = 0
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of a stored job.
+
+    ``since`` is the moment that belongs to the state: due, ready since, lease runs out, waits since, ended.
+    """
+
+    id: JobId
+    task: str
+    queue: str
+    payload: bytes
+    headers: bytes
+    priority: int
+    born: int
+    state: State
+    since: int
+    tenant: str | None = None
+    lane: str | None = None
+    lane_limit: int = 1
+    parent: JobId | None = None
+    unique: str | None = None
+    reason: WaitReason | DeadReason | None = None
+    detail: str = ""
+    attempt: int = 0
+    lost: int = 0
+    worker: bytes | None = None
+    cancelling: bool = False
+    children: int = 0
+    delivered: int = 0
+    progress: bytes | None = None
+    result: bytes | None = None
+    failures: tuple[Failure, ...] = ()
+
+
+def failure(type: str, message: str = "", traceback: str = "") -> Failure:  # noqa: A002
+    """A failure whose texts fit their caps and can be stored anywhere; a long traceback loses its middle."""
+    half = caps.TRACEBACK // 2
+    trace = _plain(traceback)
+    if len(trace.encode()) > caps.TRACEBACK:
+        data = trace.encode()
+        trace = _loose(data[: half - 8]) + "\n...\n" + _loose(data[-half + 8 :])
+    return Failure(_plain(type)[: caps.NAME], _loose(_plain(message).encode()[: caps.MESSAGE]), trace)
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\0", "\\0")
+
+
+def _loose(data: bytes) -> str:
+    return data.decode("utf-8", "ignore")

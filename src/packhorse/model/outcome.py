@@ -1,0 +1,87 @@
+"""How an attempt ended. Exactly one of these reaches the store."""
+
+import msgspec
+
+from packhorse.errors import InvalidOption
+from packhorse.model import caps
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Failure, Keep
+from packhorse.model.reason import DeadReason, WaitReason
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It worked."""
+
+    result: bytes | None = None
+    keep: Keep = KEEP_DONE
+
+    def __post_init__(self) -> None:
+        if self.result is not None:
+            caps.text("result", self.result, caps.RESULT)
+
+
+class Again(msgspec.Struct, frozen=True):
+    """Run it again after a delay: a retry, a snooze, a hand-back. Uncharged, the attempt does not count."""
+
+    delay: int = 0
+    error: Failure | None = None
+    charged: bool = True
+
+    def __post_init__(self) -> None:
+        caps.span("delay", self.delay)
+
+
+class On(msgspec.Struct, frozen=True):
+    """A record to wait for: there as soon as it exists with a version above ``after``."""
+
+    kind: str
+    key: str
+    after: int = 0
+
+    def __post_init__(self) -> None:
+        caps.name("record kind", self.kind)
+        caps.key("record key", self.key)
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Stand aside until something happens; the attempt does not count. ``children`` is how many in all must have ended."""
+
+    reason: WaitReason
+    on: On | None = None
+    children: int = 0
+    detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.reason is WaitReason.LANE:
+            raise InvalidOption("wait", "lane", "only the store puts a job behind its lane")
+        if (self.reason is WaitReason.CHILDREN) != (self.children > 0):
+            raise InvalidOption("wait", self.reason.value, "waiting for children, and only that, names how many")
+        if (self.reason is WaitReason.SIGNAL) != (self.on is not None):
+            raise InvalidOption("wait", self.reason.value, "waiting for a signal, and only that, names a record")
+        caps.within("children", self.children, 0, caps.CHILDREN)
+        caps.text("detail", self.detail.encode(), caps.DETAIL)
+
+
+class Dead(msgspec.Struct, frozen=True):
+    """It failed for good and is kept for people to look at."""
+
+    reason: DeadReason
+    error: Failure
+    keep: Keep = KEEP_DEAD
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """It was called off."""
+
+    keep: Keep = KEEP_DONE
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Write the effects and keep the lease; ``step`` rises by the caller's count, so a repeat is known as one."""
+
+    step: int
+
+    def __post_init__(self) -> None:
+        caps.within("step", self.step, 1, 2**31 - 1)
+
+
+Outcome = Done | Again | Wait | Dead | Cancelled | Held

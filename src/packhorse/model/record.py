@@ -1,0 +1,21 @@
+"""A small keyed value with a version: the building block of schedules, once-keys, workflows and objects."""
+
+import msgspec
+
+DELIVERED = "packhorse.delivered"
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A stored record. Its version only ever rises, also when it is dropped and put again."""
+
+    kind: str
+    key: str
+    value: bytes
+    version: int
+    due: int = 0
+    expires: int = 0
+
+
+def delivery_key(parent: bytes, child: bytes) -> str:
+    """Under which key of kind ``packhorse.delivered`` a child's outcome is left for its parent."""
+    return f"{parent.hex()}/{child.hex()}"

@@ -1,0 +1,22 @@
+"""A worker as the fleet knows it."""
+
+import msgspec
+
+from packhorse.model import caps
+from packhorse.model.ids import check_id
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One incarnation of a worker process: the id is new with every start, the name is for people."""
+
+    id: bytes
+    name: str
+    release: str | None = None
+    queues: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    started: int = 0
+    seen: int = 0
+
+    def __post_init__(self) -> None:
+        check_id(self.id)
+        caps.name("worker", self.name)

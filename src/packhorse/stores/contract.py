@@ -1,0 +1,269 @@
+"""The seam: what every store promises. Each sentence in a verb's docstring has a conformance test of that name.
+
+Every write verb is atomic and harmless when repeated with the same ids or tokens after a lost answer. Every call ends
+ok, with a definite error, or as ``OutcomeUnknown``. Arguments are checked ``model`` values; all times are whole
+microseconds of the store's own clock.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from packhorse.model.effect import Publish, Put
+from packhorse.model.event import Event
+from packhorse.model.ids import JobId
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Receipt, State
+from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
+from packhorse.model.page import Filter, Page
+from packhorse.model.queue import Counts, QueueStats
+from packhorse.model.reason import WaitReason
+from packhorse.model.record import Record
+from packhorse.model.worker import Worker
+
+
+class Topic(StrEnum):
+    """What a listener wants to be woken for."""
+
+    WORK = "work"
+    ENDS = "ends"
+
+
+class Jobs(Protocol):
+    """The life of jobs."""
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Store jobs, all or none, and say for each which job stands for it.
+
+        A job without delay is ready.
+        A job due later is scheduled and can be leased when its moment has come.
+        A moment in the past makes a job ready at once.
+        An id that is there already gives the first job and creates nothing.
+        The same id twice in one call creates one job.
+        A unique key that is taken gives its holder and creates nothing.
+        A unique window starts with the first job, is not extended by duplicates and outlives the job.
+        A key unique until started is free once the job was leased.
+        A key unique until finished is free once the job has ended.
+        As many jobs of a lane as its limit are ready or running, the rest wait in order of arrival.
+        A scheduled job asks its lane when its moment has come.
+        A job with children waits until that many have ended.
+        More jobs than the cap are refused and none is stored.
+        """
+
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        """Write outcomes with their effects, then lease ready jobs, in one atomic step.
+
+        Each settlement is written whole or not at all, and has its own verdict.
+        A stale token changes nothing and comes back as lost.
+        The same token again changes nothing and comes back as repeated.
+        A done job keeps its result.
+        A job to be run again is ready, or scheduled if there is a delay, and keeps its last ten failures.
+        An uncharged try does not count.
+        A waiting job shows its reason and detail, and its try does not count.
+        A settlement that waits for something already there makes the job ready instead.
+        A dead job keeps its reason and its failure.
+        A held job keeps its lease while its effects are written.
+        A held step that was written already comes back as repeated.
+        A retry or a wait of a job that is to be cancelled ends it as cancelled.
+        A put whose expectation fails writes nothing of its settlement and comes back as conflict.
+        Effects of a settlement that is not written are dropped.
+        Work that a settlement made ready is leased in the same call.
+        Leases come best first: by priority, then by the moment of becoming ready, then by arrival.
+        Each lease counts an attempt.
+        Shares bound each queue, and what one cannot fill goes to the others in the order asked, up to their most.
+        A paused queue gives no leases.
+        The same ask again gives the same leases.
+        More says that ready work of the asked queues was left behind.
+        The next due moment is that of the earliest scheduled job of the asked queues.
+        The end of a laned job hands its slot to the next in line.
+        A retry keeps its slot, so order in a lane survives retries.
+        The end of a child is delivered to its parent and counted once.
+        The end of the last child makes the parent ready.
+        """
+
+    async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
+        """Extend leases by this duration from now.
+
+        A lease that is gone or has another token is lost.
+        A lease that ran out but was not taken back is kept.
+        A lease of a job that is to be cancelled is extended and says so.
+        """
+
+    async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Keep = KEEP_DEAD) -> list[Lost]:
+        """Take back leases that ran out, at most as many as the limit, and say which.
+
+        A lease that is not over stays.
+        A job taken back is ready again, keeps its slot in its lane and has one loss more.
+        A job that was lost too often is dead as poison.
+        A job that is to be cancelled is cancelled when its lease is taken back.
+        """
+
+    async def release(self, reason: WaitReason, *, tasks: Sequence[str] | None = None, limit: int = 500) -> int:
+        """Make jobs ready that wait for this reason, those that wait longest first, at most as many as the limit.
+
+        With tasks given, only jobs of those tasks are released.
+        Jobs behind a lane or waiting for children are not for release, and asking for it is refused.
+        """
+
+    async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
+        """End jobs that are not running, ask running ones to stop, and answer where each stands now.
+
+        A job that has ended stays as it is, and an unknown one is None.
+        A cancelled job hands on its slot, frees its unique key and is delivered to its parent.
+        """
+
+    async def replay(self, ids: Sequence[JobId]) -> list[bool]:
+        """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were.
+
+        A job that is not dead or cancelled stays as it is.
+        A replayed job asks its lane again.
+        A job whose unique key was taken meanwhile stays as it is.
+        """
+
+    async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
+        """Keep the latest progress of running jobs.
+
+        A note with a stale token changes nothing and comes back as lost.
+        """
+
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
+        """Register interest in the end of jobs for a time, and answer those that have ended already."""
+
+    async def prune(self, limit: int) -> int:
+        """Remove records and results of ended jobs beyond their keep, oldest first, at most as many as the limit.
+
+        Of the ended jobs of a queue with the same end and the same keep, the newest stay up to its count and its age.
+        A pruned chosen id is remembered for seven days, and any other for ten leases.
+        A settlement repeated after its job was pruned comes back as repeated.
+        What was delivered to a pruned parent goes with it.
+        Records, watches, workers and unique windows that are over are removed.
+        """
+
+    async def drop(self, ids: Sequence[JobId]) -> list[bool]:
+        """Remove jobs with all that belongs to them, whatever their state, and say which were there.
+
+        The id of a dropped job is free again.
+        A dropped job hands on its slot, frees its unique key and is delivered to its parent.
+        The lease of a dropped job is lost.
+        """
+
+    async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
+        """Answer each id with all that is known of its job, or None."""
+
+    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
+        """Look at no more than a thousand jobs and answer those that fit, with a cursor while there may be more.
+
+        Following the cursor visits every job that does not move exactly once.
+        Within a queue, scheduled jobs come soonest first, ready ones best first, waiting ones longest first, ended ones newest first.
+        """
+
+    async def count(self) -> Mapping[str, Counts]:
+        """Count the jobs of every queue by state."""
+
+
+class Queues(Protocol):
+    """Queues as a whole."""
+
+    async def pause(self, queues: Sequence[str]) -> None:
+        """A paused queue takes jobs and gives none."""
+
+    async def resume(self, queues: Sequence[str]) -> None:
+        """A resumed queue gives jobs again."""
+
+    async def stats(self) -> list[QueueStats]:
+        """Answer every queue by name, with its counts, whether it is paused, its oldest ready and its next due moment."""
+
+
+class Records(Protocol):
+    """Small keyed values with versions."""
+
+    async def put(self, puts: Sequence[Put]) -> list[int | None]:
+        """Write records by compare-and-set and answer each new version, or None where the expectation failed.
+
+        A version rises with every write.
+        A record that has expired is absent.
+        Putting no value drops the record and answers zero.
+        A put makes the jobs ready that wait for its record.
+        """
+
+    async def get(self, kind: str, keys: Sequence[str]) -> list[Record | None]:
+        """Answer each key with its record, or None."""
+
+    async def find(self, kind: str, *, prefix: str = "", limit: int = 100, cursor: str | None = None) -> Page[Record]:
+        """Answer the records of a kind whose key begins with a prefix, in the order of their keys, page by page."""
+
+    async def due(self, kind: str, limit: int) -> list[Record]:
+        """Answer records whose due moment has come, soonest first."""
+
+    async def drop(self, kind: str, keys: Sequence[str]) -> int:
+        """Remove records and say how many were there."""
+
+
+class Streams(Protocol):
+    """Append-only logs of events."""
+
+    async def publish(self, events: Sequence[Publish]) -> list[int]:
+        """Append events, all or none, and answer their offsets.
+
+        Offsets of a stream begin at one and rise by one.
+        The stream of the lifecycle of jobs takes no events from outside.
+        """
+
+    async def read(self, stream: str, *, after: int = 0, limit: int = 100) -> list[Event]:
+        """Answer the events after an offset, oldest first.
+
+        Each call that changes jobs adds one packed event to the stream of the lifecycle of jobs.
+        """
+
+
+class Fleet(Protocol):
+    """The workers that live."""
+
+    async def beat(self, worker: Worker, ttl: int) -> None:
+        """Say that a worker lives, for so long; no time at all says goodbye."""
+
+    async def workers(self) -> list[Worker]:
+        """Answer the workers whose last beat is not over, by name."""
+
+
+class Store(Protocol):
+    """Where all state is kept."""
+
+    jobs: Jobs
+    queues: Queues
+    records: Records
+    streams: Streams
+    fleet: Fleet
+
+    async def open(self) -> None:
+        """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
+
+    async def close(self) -> None:
+        """Let go of everything; a closed store refuses calls, and closing twice is harmless."""
+
+    async def migrate(self) -> list[str]:
+        """Bring the layout up to date and answer the names of the steps taken.
+
+        An up-to-date store takes no step.
+        Two migrators at once take each step once.
+        A step that was changed after it was taken is refused.
+        """
+
+    async def ping(self) -> int:
+        """Answer with the store's time."""
+
+    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+        """Yield whenever there may be something to look for; hints may be missed or come for nothing.
+
+        Work made ready wakes a worker whose last ask came back empty.
+        The end of a watched job wakes those who listen for ends.
+        """
+
+
+async def claim(store: Store, ask: Ask) -> tuple[Lease, ...]:
+    """Lease ready jobs and settle nothing."""
+    return (await store.jobs.exchange((), ask)).leases
+
+
+async def settle(store: Store, settlements: Sequence[Settlement]) -> tuple[Verdict, ...]:
+    """Settle and ask for nothing."""
+    return (await store.jobs.exchange(settlements)).verdicts

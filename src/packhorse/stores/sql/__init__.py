@@ -1,0 +1,1 @@
+"""Said once for both SQL stores: statements by name, parameters, rows, migrations."""

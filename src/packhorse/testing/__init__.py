@@ -1,0 +1,1 @@
+"""What makes code that uses Packhorse easy to test."""

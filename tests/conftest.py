@@ -1,0 +1,144 @@
+"""Servers for the whole run, and a store of each kind for each test that asks for one."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from packhorse.stores import open_store
+from packhorse.stores.contract import Store
+from packhorse.testing.clock import TurnedClock
+from tests import servers
+
+KINDS = ("sqlite", "memory", "redis", "valkey", "postgres")
+SERVERS = ("redis", "valkey", "postgres")
+STARTED = pytest.StashKey[list[servers.Server]]()
+
+
+def kinds() -> tuple[str, ...]:
+    """The stores to test: all, unless PACKHORSE_TEST_STORES names some (``sqlite`` stands for the embedded ones)."""
+    named = os.environ.get("PACKHORSE_TEST_STORES")
+    if not named:
+        return KINDS
+    asked = set(named.split(","))
+    return tuple(kind for kind in KINDS if kind in asked or (kind == "memory" and "sqlite" in asked))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or config.option.collectonly or config.option.help:
+        return
+    started: list[servers.Server] = []
+    config.stash[STARTED] = started
+    try:
+        for kind in SERVERS:
+            if kind in kinds():
+                started.append(servers.find(kind))
+                os.environ[servers.variable(kind)] = started[-1].url
+    except (servers.NoServer, RuntimeError) as error:
+        stop(config)
+        pytest.exit(str(error), returncode=3)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    stop(config)
+
+
+def stop(config: pytest.Config) -> None:
+    for server in config.stash.get(STARTED, []):
+        if server.process is not None:
+            os.environ.pop(servers.variable(server.kind), None)
+        server.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    import sqlite3
+
+    tested = [f"SQLite {sqlite3.sqlite_version}"]
+    tested += [f"{server.kind} {server.version} ({server.source})" for server in config.stash.get(STARTED, [])]
+    terminalreporter.write_line("stores tested: " + ", ".join(tested))
+
+
+def room() -> int:
+    """A number of our own among the processes of this run."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
+def address(kind: str, folder: Path) -> str:
+    """Where a store of this kind may live without meeting another test's."""
+    if kind == "sqlite":
+        return f"sqlite:///{folder / 'packhorse.db'}"
+    if kind == "memory":
+        return "sqlite:///:memory:"
+    url = os.environ[servers.variable(kind)]
+    if kind == "postgres":
+        return url
+    return urlsplit(url)._replace(path=f"/{room() + 1}").geturl()
+
+
+def namespace(kind: str) -> str:
+    """The name under which this process of the run keeps its things on a shared server."""
+    return f"test_{room()}" if kind == "postgres" else "packhorse"
+
+
+async def wipe(kind: str, url: str, name: str) -> None:
+    """Leave nothing of an earlier test on a server."""
+    if kind in ("redis", "valkey"):
+        import redis.asyncio
+
+        client = redis.asyncio.from_url(url.replace("valkey://", "redis://"))
+        await client.flushdb()
+        await client.aclose()
+    elif kind == "postgres":
+        import asyncpg
+
+        connection = await asyncpg.connect(url)
+        tables = await connection.fetch(
+            "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname = $1 and tablename <> 'migrations'",
+            name,
+        )
+        if tables:
+            await connection.execute(f"truncate {','.join(row[0] for row in tables)} restart identity")
+        await connection.close()
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    return TurnedClock()
+
+
+@pytest.fixture(params=kinds())
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def url(kind: str, tmp_path: Path) -> str:
+    """The address of an empty place for a store of each kind."""
+    found = address(kind, tmp_path)
+    await wipe(kind, found, namespace(kind))
+    return found
+
+
+@pytest.fixture
+async def store(kind: str, url: str, clock: TurnedClock) -> AsyncIterator[Store]:
+    """An open, empty store whose time the test turns."""
+    made = open_store(url, namespace=namespace(kind), clock=clock)
+    await made.migrate()
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Threads a test started end with it."""
+    import threading
+
+    before = set(threading.enumerate())
+    yield
+    left = [t for t in threading.enumerate() if t not in before and t.name.startswith("packhorse")]
+    for thread in left:
+        thread.join(2)
+    assert not [t.name for t in left if t.is_alive()]
