@@ -114,7 +114,9 @@ class Codec:
         for mark in reversed(marks):
             opener = self._by_mark.get(mark)
             if opener is None:
-                raise UndecodablePayload(f"The payload of {about.task} has the seal {mark!r}, which this codec does not know")
+                raise UndecodablePayload(
+                    f"The payload of {about.task} has the seal {mark!r}, which this codec does not know"
+                )
             inner = opener.open(inner, about)
         return inner
 
@@ -124,7 +126,9 @@ class Codec:
             return "", data
         head, colon, body = data.partition(b":")
         if not colon or head[1:2] != _VERSION:
-            raise UndecodablePayload(f"This release does not know envelopes of version {head[1:2]!r}: upgrade Packhorse")
+            raise UndecodablePayload(
+                f"This release does not know envelopes of version {head[1:2]!r}: upgrade Packhorse"
+            )
         try:
             return head[2:].decode("ascii"), base64.b64decode(body, validate=True)
         except (UnicodeDecodeError, binascii.Error) as error:

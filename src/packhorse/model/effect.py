@@ -2,7 +2,9 @@
 
 import msgspec
 
+from packhorse.errors import InvalidName
 from packhorse.model import caps
+from packhorse.model.event import LIFECYCLE
 from packhorse.model.job import NewJob
 
 
@@ -24,6 +26,8 @@ class Publish(msgspec.Struct, frozen=True):
         caps.text("event", self.data, caps.VALUE)
         if self.key is not None:
             caps.key("event key", self.key)
+        if self.stream == LIFECYCLE:
+            raise InvalidName("stream", self.stream, "only the store writes the lifecycle of jobs")
 
 
 class Put(msgspec.Struct, frozen=True):

@@ -228,11 +228,16 @@ class Fleet(Protocol):
 class Store(Protocol):
     """Where all state is kept."""
 
-    jobs: Jobs
-    queues: Queues
-    records: Records
-    streams: Streams
-    fleet: Fleet
+    @property
+    def jobs(self) -> Jobs: ...  # noqa: D102
+    @property
+    def queues(self) -> Queues: ...  # noqa: D102
+    @property
+    def records(self) -> Records: ...  # noqa: D102
+    @property
+    def streams(self) -> Streams: ...  # noqa: D102
+    @property
+    def fleet(self) -> Fleet: ...  # noqa: D102
 
     async def open(self) -> None:
         """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""

@@ -32,10 +32,14 @@ def pending(known: tuple[Migration, ...], taken: Mapping[str, str]) -> tuple[Mig
     """The steps still to take; refuses a layout that this release cannot have made."""
     names = {step.name for step in known}
     if newer := sorted(set(taken) - names):
-        raise SchemaMismatch(f"The layout has the step {newer[-1]}, which this release does not know: upgrade Packhorse")
+        raise SchemaMismatch(
+            f"The layout has the step {newer[-1]}, which this release does not know: upgrade Packhorse"
+        )
     for step in known:
         if step.name in taken and taken[step.name] != step.checksum:
-            raise SchemaMismatch(f"The step {step.name} was changed after it was taken: install the release that made this layout")
+            raise SchemaMismatch(
+                f"The step {step.name} was changed after it was taken: install the release that made this layout"
+            )
     return tuple(step for step in known if step.name not in taken)
 
 

@@ -13,11 +13,12 @@ class Statements:
     """The statements of a folder; ``{word}`` in them stands for what was given by that name."""
 
     def __init__(self, package: str, folder: str = "sql", **words: str) -> None:
-        self._texts = {
-            name: statement
-            for stem, text in texts(package, folder, **words).items()
-            for name, statement in _named(stem, text)
-        }
+        self._texts: dict[str, str] = {}
+        for stem, text in texts(package, folder, **words).items():
+            for name, statement in _named(stem, text):
+                if name in self._texts:
+                    raise ValueError(f"two statements of {package} are named {name}")
+                self._texts[name] = statement
 
     def __getattr__(self, name: str) -> str:
         try:

@@ -1,0 +1,122 @@
+"""Ready jobs are leased: best first, by shares per queue."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from packhorse.model.event import Change
+from packhorse.model.job import State
+from packhorse.model.lease import Ask, Exchange, Lease
+from packhorse.stores.sqlite.lanes import admit
+from packhorse.stores.sqlite.place import Flag, Spot, facts, leave
+from packhorse.stores.sqlite.step import SQL, Step, as_json
+
+
+class Claim(NamedTuple):
+    """What an ask got, what it left behind and when to ask again."""
+
+    leases: tuple[Lease, ...]
+    more: bool
+    next_due: int | None
+
+
+def claim(step: Step, ask: Ask) -> Claim:
+    """Lease ready jobs; the same ask again gives what it still holds."""
+    last = step.row(SQL.last_ask, ask.worker)
+    if last is not None and last[0] == ask.token:  # never anew: an old holder must not share a token with a new one
+        return Claim(_held(step, ask), *outlook(step, ask))
+    leases = _shared_out(step, ask)
+    if leases:
+        step.run(SQL.remember_ask, ask.worker, ask.token, step.now)
+        step.changed(Change.CLAIMED, [lease.id for lease in leases])
+    return Claim(tuple(leases), *outlook(step, ask))
+
+
+def nothing(step: Step, ask: Ask) -> Exchange | None:
+    """The answer to an ask for which there is nothing, found by looking only; None if there may be something."""
+    last = step.row(SQL.last_ask, ask.worker)
+    more, next_due = outlook(step, ask)
+    if more or (last is not None and last[0] == ask.token):
+        return None
+    return Exchange((), (), False, next_due, step.now)
+
+
+def outlook(step: Step, ask: Ask) -> tuple[bool, int | None]:
+    """Whether the asked queues have ready work left, and when their next job falls due."""
+    more, dues = False, []
+    for queue in _giving(step, ask):
+        more = more or step.row(SQL.any_ready, queue) is not None
+        first = step.row(SQL.first_due, queue)
+        if first is not None and first[0] <= step.now:
+            more = True
+        elif first is not None:
+            dues.append(first[0])
+    return more, min(dues, default=None)
+
+
+def _giving(step: Step, ask: Ask) -> list[str]:
+    paused = {name for (name,) in step.rows(SQL.paused)}
+    return [share.queue for share in ask.shares if share.queue not in paused]
+
+
+def _shared_out(step: Step, ask: Ask) -> list[Lease]:
+    """Each queue its share; what one cannot fill goes to the others, up to their most."""
+    giving = set(_giving(step, ask))
+    for queue in giving:
+        promote(step, queue)
+    left = ask.total
+    got: dict[str, list[Lease]] = {}
+    for share in ask.shares:
+        got[share.queue] = _take(step, ask, share.queue, share.count) if share.queue in giving else []
+        left -= len(got[share.queue])
+    for share in ask.shares:
+        full = len(got[share.queue]) == share.count
+        room = left if share.most is None else min(left, share.most - share.count)
+        if full and room > 0 and share.queue in giving:
+            more = _take(step, ask, share.queue, room)
+            got[share.queue] += more
+            left -= len(more)
+    return [lease for leases in got.values() for lease in leases]
+
+
+def promote(step: Step, queue: str) -> None:
+    """Move jobs whose moment has come on to ready, at most 500."""
+    rows = step.rows(SQL.due_now, queue, step.now)
+    if not rows:
+        return
+    spots = [(Spot(seq, queue, priority, *rest), since) for seq, queue, priority, since, *rest in rows]
+    laned = [spot.seq for spot, _ in spots if spot.flags & Flag.LANE]
+    leave(step, State.SCHEDULED, [spot for spot, _ in spots])
+    admit(step, spots, facts(step, laned) if laned else {})
+
+
+def _take(step: Step, ask: Ask, queue: str, count: int) -> list[Lease]:
+    if count == 0:
+        return []
+    rows = step.rows(SQL.pick, queue, count)
+    if not rows:
+        return []
+    until = step.now + ask.lease
+    step.run(SQL.lease, queue, len(rows), until, ask.token, ask.worker)
+    _, priority, since, number, *_ = rows[-1]
+    step.run(SQL.leave_head, queue, priority, since, number)
+    step.count(queue, State.READY, -len(rows))
+    step.count(queue, State.RUNNING, len(rows))
+    if starting := [row[0] for row in rows if row[6] & Flag.STARTED]:
+        step.run(SQL.free_uniques, as_json(starting))
+    return [
+        Lease(
+            id=job, token=ask.token, until=until, task=task, queue=queue, payload=payload, headers=headers,
+            priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
+        )
+        for seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent in rows
+    ]  # fmt: skip
+
+
+def _held(step: Step, ask: Ask) -> tuple[Lease, ...]:
+    rows: Sequence[tuple[object, ...]] = step.rows(SQL.leases_by_token, ask.token)
+    order = {share.queue: index for index, share in enumerate(ask.shares)}
+    names = (
+        "queue", "until", "ref", "priority", "attempt", "lost", "id", "task", "payload", "headers", "born", "lane", "parent",
+    )  # fmt: skip
+    leases = [Lease(token=ask.token, **dict(zip(names, row, strict=True))) for row in rows]  # type: ignore[arg-type]
+    return tuple(sorted(leases, key=lambda lease: order.get(lease.queue, len(order))))

@@ -1,0 +1,428 @@
+"""The database file: one writer thread that merges what waits into one transaction, one reader thread, wake-ups.
+
+Between processes, a lock file of our own is taken before each write: SQLite's own busy handler sleeps and starves.
+A database in memory has one connection and runs inline.
+"""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from packhorse.errors import (
+    DurabilityNotMet,
+    OutcomeUnknown,
+    PackhorseError,
+    SchemaMismatch,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from packhorse.model.clock import SYSTEM, Clock
+from packhorse.stores.contract import Topic
+from packhorse.stores.sqlite.step import SQL, Step
+
+try:
+    import fcntl
+except ImportError:  # Windows: SQLite's own locking has to do
+    fcntl = None  # type: ignore[assignment]
+
+T = TypeVar("T")
+Work = Callable[[Step], Any]
+
+FLOOR = (3, 38)
+MERGED_CALLS = 500
+MERGED_TIME = 50_000
+BUSY_SECONDS = 30
+POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
+PRAGMAS = ("synchronous = FULL", "cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
+
+
+class Call:
+    """One verb on its way to a thread and back."""
+
+    __slots__ = ("answer", "error", "future", "loop", "result", "skip", "work")
+
+    def __init__(self, work: Work, skip: Work | None) -> None:
+        self.work = work
+        self.skip = skip
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def deliver(self) -> None:
+        """Hand the answer to the caller, on its loop."""
+        if self.future.cancelled():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Line:
+    """Calls that wait for a thread: urgent ones first, each kind in order."""
+
+    def __init__(self, name: str, serve: Callable[["Line"], None]) -> None:
+        self._calls: deque[Call] = deque()
+        self._urgent: deque[Call] = deque()
+        self._there = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=serve, args=(self,), name=name, daemon=True)
+        self._thread.start()
+
+    def put(self, call: Call, *, urgent: bool = False) -> None:
+        """Stand in line."""
+        with self._there:
+            if self._stopping:
+                raise StoreClosed("The store is closed: open it again before calling it")
+            (self._urgent if urgent else self._calls).append(call)
+            self._there.notify()
+
+    def take(self, most: int) -> list[Call]:
+        """Wait for calls and take those that are there; none when the line is closed and empty."""
+        with self._there:
+            while not (self._urgent or self._calls or self._stopping):
+                self._there.wait()
+            taken: list[Call] = []
+            while len(taken) < most and (self._urgent or self._calls):
+                taken.append((self._urgent or self._calls).popleft())
+            return taken
+
+    def stop(self) -> None:
+        """Serve what waits, then end the thread."""
+        with self._there:
+            self._stopping = True
+            self._there.notify()
+        self._thread.join()
+
+
+class Database:
+    """Runs verbs as steps of a transaction. ``clock`` is given by tests; without it the machine's clock rules."""
+
+    def __init__(self, path: str, *, clock: Clock | None, events: bool) -> None:
+        self.path = path
+        self.memory = path == ":memory:"
+        self._clock = clock or SYSTEM
+        self._events = events
+        self._pid = 0
+        self._inline = threading.RLock()
+        self._listeners: dict[Topic, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {
+            topic: set() for topic in Topic
+        }
+        self._writing: sqlite3.Connection | None = None
+        self._reading: sqlite3.Connection | None = None
+        self._writer: Line | None = None
+        self._reader: Line | None = None
+        self._lock: int | None = None
+
+    # -- opening and closing
+
+    def connect(self) -> None:
+        """Open the file (or memory) for writing; threads come with ``start``."""
+        if sqlite3.sqlite_version_info < FLOOR:
+            floor = ".".join(map(str, FLOOR))
+            raise DurabilityNotMet(
+                f"SQLite {sqlite3.sqlite_version} is too old, {floor} is needed: use a newer Python build"
+            )
+        if self._writing is not None:
+            return
+        self._pid = os.getpid()
+        try:
+            if not self.memory:
+                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            self._writing = self._connection()
+            if not self.memory:
+                (mode,) = self._writing.execute("PRAGMA journal_mode = WAL").fetchone()
+                if mode != "wal":
+                    raise DurabilityNotMet(f"{self.path} cannot be kept in WAL mode: put it on a local disk")
+                self._writing.execute("PRAGMA wal_autocheckpoint = 4000")
+                if fcntl is not None:
+                    self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except (sqlite3.Error, OSError) as error:
+            raise StoreUnavailable(
+                f"{self.path} cannot be opened: {error}; check the path and its permissions"
+            ) from error
+
+    def _connection(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_SECONDS,
+            cached_statements=256,
+        )
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    def start(self) -> None:
+        """Begin to serve calls."""
+        self.connect()
+        if not self.memory and self._writer is None:
+            self._reading = self._connection()
+            self._writer = Line("packhorse-sqlite-writer", self._serve_writes)
+            self._reader = Line("packhorse-sqlite-reader", self._serve_reads)
+
+    async def stop(self) -> None:
+        """Serve what waits, end the threads, close the file."""
+        forked = self._pid != os.getpid()
+        lines, self._writer, self._reader = (self._writer, self._reader), None, None
+        for line in lines:
+            if line is not None and not forked:
+                await asyncio.to_thread(line.stop)
+        reading, writing, self._reading, self._writing = self._reading, self._writing, None, None
+        if forked:
+            return
+        if reading is not None:
+            reading.close()
+        if writing is not None:
+            with self._locked():
+                writing.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    # -- serving calls
+
+    async def write(
+        self,
+        work: Callable[[Step], T],
+        *,
+        skip: Callable[[Step], T | None] | None = None,
+        urgent: bool = False,
+    ) -> T:
+        """Run a verb in a transaction; if ``skip`` has an answer from a mere look, without one."""
+        writing = self._alive(self._writing)
+        if self.memory:
+            with self._inline:
+                call = Call(work, skip)
+                self._transact(writing, deque([call]))
+                call.deliver()
+        else:
+            call = Call(work, skip)
+            self._alive(self._writer).put(call, urgent=urgent)
+        return await call.future  # type: ignore[no-any-return]
+
+    async def read(self, work: Callable[[Step], T]) -> T:
+        """Run a look in a snapshot of its own."""
+        self._alive(self._writing)
+        call = Call(work, None)
+        if self.memory:
+            with self._inline:
+                self._look(self._alive(self._writing), call)
+                call.deliver()
+        else:
+            self._alive(self._reader).put(call)
+        return await call.future  # type: ignore[no-any-return]
+
+    def _alive(self, part: T | None) -> T:
+        if self._pid != os.getpid() and self._pid:
+            raise StoreClosed("This store was opened before a fork: open a store of its own in the child")
+        if part is None:
+            raise StoreClosed("The store is not open: call `await store.open()` first")
+        return part
+
+    def _serve_writes(self, line: Line) -> None:
+        assert self._writing is not None
+        connection = self._writing
+        while calls := line.take(MERGED_CALLS):
+            waiting = deque(calls)
+            while waiting:
+                _answer(self._transact(connection, waiting))
+
+    def _serve_reads(self, line: Line) -> None:
+        assert self._reading is not None
+        connection = self._reading
+        while calls := line.take(MERGED_CALLS):
+            for call in calls:
+                self._look(connection, call)
+            _answer(calls)
+
+    def _look(self, connection: sqlite3.Connection, call: Call) -> None:
+        try:
+            connection.execute("BEGIN")
+            try:
+                call.result = call.work(self._step(connection))
+            finally:
+                connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            call.error = translated(error)
+
+    def _step(self, connection: sqlite3.Connection) -> Step:
+        at, number = connection.execute(SQL.moment).fetchone()
+        return Step(connection, max(at, self._clock.now()), number)
+
+    def _transact(self, connection: sqlite3.Connection, waiting: deque[Call]) -> list[Call]:
+        """Serve calls from the head of the line in one transaction, as many as fit into its time."""
+        served: list[Call] = []
+        while waiting and self._skipped(connection, waiting[0]):
+            served.append(waiting.popleft())
+        if not waiting:
+            return served
+        written: list[Call] = []
+        try:
+            with self._locked():
+                connection.execute("BEGIN IMMEDIATE")
+                begun = SYSTEM.steady()
+                step = self._step(connection)
+                work = ends = False
+                while waiting and (not written or SYSTEM.steady() - begun < MERGED_TIME):
+                    call = waiting.popleft()
+                    written.append(call)
+                    step = self._one(connection, call, step)
+                    work, ends = work or step.work, ends or step.ends
+                connection.execute(SQL.set_moment, (step.now, step.number))
+                connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            _undo(connection)
+            for call in written or [waiting.popleft()]:
+                call.error = call.error or unsure(error, begun=bool(written))
+                served.append(call)
+            return served
+        if work:
+            self._wake(Topic.WORK)
+        if ends:
+            self._wake(Topic.ENDS)
+        return served + written
+
+    def _one(self, connection: sqlite3.Connection, call: Call, before: Step) -> Step:
+        """Serve one call in a savepoint, so that its failure is its own."""
+        step = Step(connection, before.now, before.number)
+        connection.execute("SAVEPOINT verb")
+        try:
+            call.result = call.work(step)
+            step.finish(events=self._events)
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            connection.execute("ROLLBACK TO verb")
+            call.error = translated(error)
+            step = Step(connection, before.now, before.number)
+        connection.execute("RELEASE verb")
+        return step
+
+    def _skipped(self, connection: sqlite3.Connection, call: Call) -> bool:
+        if call.skip is None:
+            return False
+        try:
+            call.result = call.skip(self._step(connection))
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            call.error = translated(error)
+            return True
+        return call.result is not None
+
+    @contextlib.contextmanager
+    def _locked(self) -> Any:
+        if self._lock is None:
+            yield
+            return
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    # -- schema
+
+    def script(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run schema work alone, before calls are served."""
+        self.connect()
+        connection = self._alive(self._writing)
+        try:
+            with self._locked():
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    result = work(connection)
+                    connection.execute("COMMIT")
+                    return result
+                except BaseException:
+                    _undo(connection)
+                    raise
+        except sqlite3.Error as error:
+            raise translated(error) from error
+
+    # -- wake-ups
+
+    def _wake(self, topic: Topic) -> None:
+        for loop, event in tuple(self._listeners[topic]):
+            with contextlib.suppress(RuntimeError):  # the listener's loop is gone
+                loop.call_soon_threadsafe(event.set)
+
+    async def wakes(self, topic: Topic) -> AsyncIterator[None]:
+        """Yield at once when this process changed something, and within 25 ms when another did."""
+        event = asyncio.Event()
+        listener = (asyncio.get_running_loop(), event)
+        self._listeners[topic].add(listener)
+        watching = None if self.memory else self._connection()
+        try:
+            seen, pause = _version(watching), POLL_FIRST
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), pause if watching else None)
+                version = _version(watching)
+                if event.is_set() or version != seen:
+                    event.clear()
+                    seen, pause = version, POLL_FIRST
+                    yield
+                else:
+                    pause = min(pause * POLL_GROWTH, POLL_LAST)
+        finally:
+            self._listeners[topic].discard(listener)
+            if watching is not None:
+                watching.close()
+
+
+def _answer(calls: list[Call]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[Call]] = {}
+    for call in calls:
+        by_loop.setdefault(call.loop, []).append(call)
+    for loop, its in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the caller's loop is gone
+            loop.call_soon_threadsafe(_deliver, its)
+
+
+def _deliver(calls: list[Call]) -> None:
+    for call in calls:
+        call.deliver()
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection | None) -> int:
+    return 0 if connection is None else int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+def translated(error: BaseException) -> BaseException:
+    """The error of the driver as one of ours."""
+    if isinstance(error, PackhorseError) or not isinstance(error, sqlite3.Error):
+        return error
+    text, kind = str(error), StoreError
+    if "full" in text:
+        kind, text = StoreFull, f"{text}: free some disk space"
+    elif "locked" in text or "busy" in text or "unable to open" in text or "readonly" in text or "disk I/O" in text:
+        kind = StoreUnavailable
+    elif "no such table" in text:
+        kind, text = SchemaMismatch, "The layout of the store is missing: call `await store.migrate()`"
+    made = kind(text)
+    made.__cause__ = error
+    return made
+
+
+def unsure(error: BaseException, *, begun: bool) -> BaseException:
+    """The error of a transaction as a whole: once it had begun to commit nobody knows what became of it."""
+    ours = translated(error)
+    if begun and isinstance(error, sqlite3.Error):
+        made = OutcomeUnknown(f"The commit failed ({error}): repeat the call with the same ids")
+        made.__cause__ = error
+        return made
+    return ours

@@ -1,0 +1,39 @@
+"""The workers that live."""
+
+import msgspec
+
+from packhorse.model import caps
+from packhorse.model.worker import Worker
+from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.step import SQL, Step
+
+
+class SQLiteFleet:
+    """The workers that live."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def beat(self, worker: Worker, ttl: int) -> None:
+        """Say that a worker lives, for so long."""
+        caps.span("ttl", ttl)
+
+        def work(step: Step) -> None:
+            if ttl:
+                step.run(SQL.beat, worker.id, step.now + ttl, step.now, msgspec.json.encode(worker))
+            else:
+                step.run(SQL.leave, worker.id)
+
+        await self._database.write(work, urgent=True)
+
+    async def workers(self) -> list[Worker]:
+        """Answer the workers whose last beat is not over, by name."""
+
+        def work(step: Step) -> list[Worker]:
+            living = [
+                msgspec.structs.replace(msgspec.json.decode(facts, type=Worker), seen=seen)
+                for facts, seen in step.rows(SQL.living, step.now)
+            ]
+            return sorted(living, key=lambda worker: (worker.name, worker.id))
+
+        return await self._database.read(work)

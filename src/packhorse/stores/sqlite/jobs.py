@@ -1,0 +1,153 @@
+"""The life of jobs: each verb checks its arguments at the edge and runs as one step."""
+
+from collections.abc import Mapping, Sequence
+
+from packhorse.errors import InvalidOption, TooManyEffects
+from packhorse.model import caps
+from packhorse.model.ids import JobId, check_id
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Receipt, State
+from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
+from packhorse.model.page import Filter, Page
+from packhorse.model.queue import Counts
+from packhorse.model.reason import WaitReason
+from packhorse.stores.sqlite import look, upkeep
+from packhorse.stores.sqlite.claim import claim, nothing
+from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.enqueue import enqueue
+from packhorse.stores.sqlite.queues import counts
+from packhorse.stores.sqlite.settle import Settling, refs
+from packhorse.stores.sqlite.step import SQL, Step, as_json
+
+
+class SQLiteJobs:
+    """The life of jobs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Store jobs, all or none, and say for each which job stands for it."""
+        caps.items("jobs", jobs)
+        return await self._database.write(lambda step: enqueue(step, jobs))
+
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
+        caps.items("settlements", settlements)
+        effects = sum(len(settlement.effects) for settlement in settlements)
+        if effects > caps.EFFECTS_PER_CALL:
+            raise TooManyEffects("effects", effects, caps.EFFECTS_PER_CALL)
+
+        def work(step: Step) -> Exchange:
+            leases = [settlement.lease for settlement in settlements]
+            verdicts = tuple(Settling(step, leases).all(settlements)) if settlements else ()
+            if ask is None:
+                return Exchange(verdicts, (), False, None, step.now)
+            got = claim(step, ask)
+            return Exchange(verdicts, got.leases, got.more, got.next_due, step.now)
+
+        def look_only(step: Step) -> Exchange | None:
+            return nothing(step, ask) if ask is not None else None
+
+        return await self._database.write(work, skip=None if settlements else look_only)
+
+    async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
+        """Extend leases by this duration from now."""
+        caps.items("leases", leases)
+        caps.span("duration", duration, 1000)
+
+        def work(step: Step) -> list[Renewed]:
+            seqs = refs(step, leases)
+            held = {row[0]: row for row in step.rows(SQL.leases_of, as_json(seqs))}
+            answers, kept = [], []
+            for lease, seq in zip(leases, seqs, strict=True):
+                row = held.get(seq)
+                if row is None or row[1] != lease.token:
+                    answers.append(Renewed.LOST)
+                else:
+                    kept.append(seq)
+                    answers.append(Renewed.CANCELLING if row[8] else Renewed.KEPT)
+            step.run(SQL.renew, step.now + duration, as_json(kept))
+            return answers
+
+        return await self._database.write(work, urgent=True)
+
+    async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Keep = KEEP_DEAD) -> list[Lost]:
+        """Take back leases that ran out, at most as many as the limit, and say which."""
+        upkeep.check_limit(limit)
+        caps.within("max lost", max_lost, 1, 1_000_000)
+        return await self._database.write(lambda step: upkeep.reap(step, limit, max_lost, keep))
+
+    async def release(self, reason: WaitReason, *, tasks: Sequence[str] | None = None, limit: int = 500) -> int:
+        """Make jobs ready that wait for this reason, those that wait longest first."""
+        upkeep.check_limit(limit)
+        if reason in (WaitReason.LANE, WaitReason.CHILDREN):
+            raise InvalidOption("release", reason.value, "such a job goes on by itself, or cancel it")
+        for task in tasks or ():
+            caps.name("task", task)
+        return await self._database.write(lambda step: upkeep.release(step, reason, tasks, limit))
+
+    async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
+        """End jobs that are not running, ask running ones to stop, and answer where each stands now."""
+        _check(ids)
+        return await self._database.write(lambda step: upkeep.cancel(step, ids, keep))
+
+    async def replay(self, ids: Sequence[JobId]) -> list[bool]:
+        """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were."""
+        _check(ids)
+        return await self._database.write(lambda step: upkeep.replay(step, ids))
+
+    async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
+        """Keep the latest progress of running jobs."""
+        caps.items("notes", notes)
+        for _, progress in notes:
+            caps.text("progress", progress, caps.HEADERS)
+
+        def work(step: Step) -> list[Verdict]:
+            seqs = refs(step, [lease for lease, _ in notes])
+            tokens = {row[0]: row[1] for row in step.rows(SQL.leases_of, as_json(seqs))}
+            answers = []
+            for (lease, progress), seq in zip(notes, seqs, strict=True):
+                mine = tokens.get(seq) == lease.token
+                if mine:
+                    step.run(SQL.note, seq, progress)
+                answers.append(Verdict.WRITTEN if mine else Verdict.LOST)
+            return answers
+
+        return await self._database.write(work)
+
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
+        """Answer those that have ended already; every change of the file is a hint, so nothing needs registering."""
+        _check(ids)
+        caps.span("ttl", ttl)
+        found = await self._database.read(lambda step: look.get(step, ids))
+        return [job for job in found if job is not None and job.state.ended]
+
+    async def prune(self, limit: int) -> int:
+        """Remove records and results of ended jobs beyond their keep."""
+        upkeep.check_limit(limit)
+        return await self._database.write(lambda step: upkeep.prune(step, limit))
+
+    async def drop(self, ids: Sequence[JobId]) -> list[bool]:
+        """Remove jobs with all that belongs to them, whatever their state, and say which were there."""
+        _check(ids)
+        return await self._database.write(lambda step: upkeep.drop(step, ids))
+
+    async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
+        """Answer each id with all that is known of its job, or None."""
+        _check(ids)
+        return await self._database.read(lambda step: look.get(step, ids))
+
+    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:  # noqa: A002
+        """Look at no more than a thousand jobs and answer those that fit."""
+        upkeep.check_limit(limit)
+        return await self._database.read(lambda step: look.find(step, filter, limit, cursor))
+
+    async def count(self) -> Mapping[str, Counts]:
+        """Count the jobs of every queue by state."""
+        return await self._database.read(counts)
+
+
+def _check(ids: Sequence[JobId]) -> None:
+    caps.items("ids", ids)
+    for job in ids:
+        check_id(job)

@@ -1,0 +1,61 @@
+"""Queues as a whole."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from packhorse.model import caps
+from packhorse.model.job import State
+from packhorse.model.queue import Counts, QueueStats
+from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.step import SQL, Step
+
+
+def counts(step: Step) -> Mapping[str, Counts]:
+    """The jobs of every queue by state."""
+    found: defaultdict[str, dict[State, int]] = defaultdict(dict)
+    for queue, state, count in step.rows(SQL.all_counts):
+        found[queue][State(state)] = count
+    return dict(found)
+
+
+class SQLiteQueues:
+    """Queues as a whole."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def pause(self, queues: Sequence[str]) -> None:
+        """A paused queue takes jobs and gives none."""
+        await self._set(queues, 1)
+
+    async def resume(self, queues: Sequence[str]) -> None:
+        """A resumed queue gives jobs again."""
+        await self._set(queues, 0)
+
+    async def _set(self, queues: Sequence[str], paused: int) -> None:
+        caps.items("queues", queues)
+        for queue in queues:
+            caps.name("queue", queue)
+
+        def work(step: Step) -> None:
+            for queue in queues:
+                step.run(SQL.pause, queue, paused)
+            step.work = not paused
+
+        await self._database.write(work)
+
+    async def stats(self) -> list[QueueStats]:
+        """Answer every queue by name."""
+
+        def work(step: Step) -> list[QueueStats]:
+            by_queue, paused = counts(step), {name for (name,) in step.rows(SQL.paused)}
+            found = []
+            for (queue,) in step.rows(SQL.queue_names):
+                (oldest,) = step.row(SQL.oldest_ready, queue)
+                first = step.row(SQL.first_due, queue)
+                found.append(
+                    QueueStats(queue, queue in paused, by_queue.get(queue, {}), oldest, first[0] if first else None)
+                )
+            return found
+
+        return await self._database.read(work)

@@ -1,0 +1,103 @@
+"""Records: small keyed values with versions, and the jobs that wait for them."""
+
+from collections.abc import Sequence
+
+from packhorse.model import caps
+from packhorse.model.effect import Put
+from packhorse.model.job import State
+from packhorse.model.page import Page
+from packhorse.model.record import Record
+from packhorse.stores.sql.prefix import after_prefix
+from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.lanes import admit
+from packhorse.stores.sqlite.place import Spot, facts, leave
+from packhorse.stores.sqlite.step import SQL, Step, as_json
+
+
+def version(step: Step, kind: str, key: str) -> int:
+    """The version of a record, 0 if it is absent or has expired."""
+    row = step.row(SQL.record, kind, key)
+    return row[0] if row is not None and (not row[1] or row[1] > step.now) else 0
+
+
+def expected(step: Step, put: Put) -> bool:
+    """Whether a put finds what it expects."""
+    return put.expect is None or version(step, put.kind, put.key) == put.expect
+
+
+def write(step: Step, put: Put) -> tuple[int, bool]:
+    """Write a record whatever was expected; its new version (0 if dropped) and whether it was not there before."""
+    before = version(step, put.kind, put.key)
+    if put.value is None:
+        step.run(SQL.drop_record, put.kind, put.key)
+        return 0, before == 0
+    after = max(before + 1, step.now)
+    step.run(SQL.write_record, put.kind, put.key, after, put.due, put.expires, put.value)
+    waiting = [Spot(*row) for row in step.rows(SQL.waiting_on, put.kind, put.key, after)]
+    if waiting:
+        leave(step, State.WAITING, waiting)
+        admit(step, [(spot, step.now) for spot in waiting], facts(step, [spot.seq for spot in waiting]))
+    return after, before == 0
+
+
+class SQLiteRecords:
+    """Small keyed values with versions."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, puts: Sequence[Put]) -> list[int | None]:
+        """Write records by compare-and-set."""
+        caps.items("records", puts)
+
+        def work(step: Step) -> list[int | None]:
+            return [write(step, put)[0] if expected(step, put) else None for put in puts]
+
+        return await self._database.write(work)
+
+    async def get(self, kind: str, keys: Sequence[str]) -> list[Record | None]:
+        """Answer each key with its record, or None."""
+        _check(kind, keys)
+
+        def work(step: Step) -> list[Record | None]:
+            rows = step.rows(SQL.get_records, kind, as_json(keys), step.now)
+            found = {index: Record(kind, keys[index], *rest) for index, *rest in rows}
+            return [found.get(index) for index in range(len(keys))]
+
+        return await self._database.read(work)
+
+    async def find(self, kind: str, *, prefix: str = "", limit: int = 100, cursor: str | None = None) -> Page[Record]:
+        """Answer the records of a kind by prefix, page by page."""
+        caps.name("record kind", kind)
+        if prefix:
+            caps.key("prefix", prefix)
+        caps.within("limit", limit, 1, caps.LOOKED_AT)
+
+        def work(step: Step) -> Page[Record]:
+            rows = step.rows(SQL.find_records, kind, cursor or "", prefix, after_prefix(prefix), step.now, limit)
+            items = tuple(Record(kind, *row) for row in rows)
+            return Page(items, items[-1].key if len(items) == limit else None)
+
+        return await self._database.read(work)
+
+    async def due(self, kind: str, limit: int) -> list[Record]:
+        """Answer records whose due moment has come, soonest first."""
+        caps.name("record kind", kind)
+        caps.within("limit", limit, 1, caps.LOOKED_AT)
+        return await self._database.read(
+            lambda step: [Record(kind, *row) for row in step.rows(SQL.due_records, kind, step.now, limit)]
+        )
+
+    async def drop(self, kind: str, keys: Sequence[str]) -> int:
+        """Remove records and say how many were there."""
+        _check(kind, keys)
+        return await self._database.write(
+            lambda step: step.run(SQL.drop_records, kind, as_json(keys), step.now).rowcount
+        )
+
+
+def _check(kind: str, keys: Sequence[str]) -> None:
+    caps.name("record kind", kind)
+    caps.items("keys", keys)
+    for key in keys:
+        caps.key("record key", key)

@@ -1,0 +1,184 @@
+"""Outcomes are written: each settlement whole or not at all, guarded by the token of its lease."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, assert_never
+
+import msgspec
+
+from packhorse.model import caps
+from packhorse.model.effect import Effect, Enqueue, Publish, Put
+from packhorse.model.event import Change
+from packhorse.model.ids import Token
+from packhorse.model.job import KEEP_DONE, Failure, State
+from packhorse.model.lease import Lease, Settlement, Verdict
+from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
+from packhorse.model.reason import WaitReason
+from packhorse.stores.sqlite.ends import End, Ends
+from packhorse.stores.sqlite.enqueue import enqueue
+from packhorse.stores.sqlite.place import Parked, Spot, leave, to_due, to_ready, to_waits
+from packhorse.stores.sqlite.records import expected, version, write
+from packhorse.stores.sqlite.step import SQL, Step, as_json, seqs_of
+from packhorse.stores.sqlite.streams import append
+
+
+class Holding(NamedTuple):
+    """A lease as the store has it."""
+
+    token: Token
+    spot: Spot
+    step: int
+    cancelling: bool
+
+
+class Settling:
+    """Settlements of one exchange, in order. What plain ends need is gathered and written at the end."""
+
+    def __init__(self, step: Step, leases: Sequence[Lease]) -> None:
+        self._step = step
+        self._ends = Ends(step)
+        self._gone: list[Spot] = []
+        self._seqs = refs(step, leases)
+        rows = step.rows(SQL.leases_of, as_json(self._seqs))
+        self._held = {row[0]: Holding(row[1], Spot(row[0], *row[2:7]), row[7], bool(row[8])) for row in rows}
+
+    def all(self, settlements: Sequence[Settlement]) -> list[Verdict]:
+        """Settle each and answer its verdict."""
+        verdicts = [self._one(settlement, seq) for settlement, seq in zip(settlements, self._seqs, strict=True)]
+        self._flush()
+        return verdicts
+
+    def _one(self, settlement: Settlement, seq: int) -> Verdict:
+        lease, outcome, effects = settlement.lease, settlement.outcome, settlement.effects
+        held = self._held.get(seq)
+        if held is None or held.token != lease.token:
+            repeated = self._flushed().row(SQL.settled_before, seq, lease.token, lease.id)
+            return Verdict.REPEATED if repeated else Verdict.LOST
+        if isinstance(outcome, Held) and outcome.step <= held.step:
+            return Verdict.REPEATED
+        if effects and not _met(self._step, effects):
+            return Verdict.CONFLICT
+        self._write(lease, held, outcome, effects)
+        return Verdict.WRITTEN
+
+    def _write(self, lease: Lease, held: Holding, outcome: Outcome, effects: Sequence[Effect]) -> None:
+        step, spot = self._step, held.spot
+        if isinstance(outcome, Held):
+            step.run(SQL.hold_step, spot.seq, outcome.step)
+            self._held[spot.seq] = held._replace(step=outcome.step)
+            self._effects(effects)
+            step.changed(Change.HELD, [lease.id])
+            return
+        del self._held[spot.seq]
+        self._gone.append(spot)
+        if held.cancelling and isinstance(outcome, Again | Wait):
+            if isinstance(outcome, Again):
+                remember(step, spot, lease.token, outcome.error)
+            outcome = Cancelled(KEEP_DONE)
+        match outcome:
+            case Done(result, keep):
+                self._end(lease, spot, End(State.DONE, keep, lease.token, None, result), Change.DONE)
+            case Dead(reason, error, keep):
+                remember(step, spot, lease.token, error)
+                self._end(lease, spot, End(State.DEAD, keep, lease.token, reason), Change.DEAD)
+            case Cancelled(keep):
+                self._end(lease, spot, End(State.CANCELLED, keep, lease.token), Change.CANCELLED)
+            case Again(delay, error, charged):
+                remember(step, spot, lease.token, error)
+                self._effects(effects)
+                self._again(lease, spot if charged else _uncharged(spot), delay)
+                return
+            case Wait():
+                remember(step, spot, lease.token, None)
+                self._effects(effects)
+                self._wait(lease, _uncharged(spot), outcome)
+                return
+            case _:
+                assert_never(outcome)
+        self._effects(effects)
+
+    def _end(self, lease: Lease, spot: Spot, end: End, change: Change) -> None:
+        self._ends.add(spot, end)
+        self._step.changed(change, [lease.id])
+
+    def _again(self, lease: Lease, spot: Spot, delay: int) -> None:
+        step = self._flushed()
+        (to_due if delay else to_ready)(step, [(spot, step.now + delay)])
+        step.changed(Change.AGAIN, [lease.id])
+
+    def _wait(self, lease: Lease, spot: Spot, wait: Wait) -> None:
+        step = self._flushed()
+        if _there(step, spot, wait):
+            to_ready(step, [(spot, step.now)])
+            step.changed(Change.AGAIN, [lease.id])
+        else:
+            pending = wait.children if wait.reason is WaitReason.CHILDREN else None
+            to_waits(step, [(spot, Parked(wait.reason, wait.detail, pending=pending, on=wait.on))])
+            step.changed(Change.WAITING, [lease.id])
+
+    def _effects(self, effects: Sequence[Effect]) -> None:
+        if effects:
+            apply(self._flushed(), effects)
+
+    def _flushed(self) -> Step:
+        self._flush()
+        return self._step
+
+    def _flush(self) -> None:
+        gone, self._gone = self._gone, []
+        leave(self._step, State.RUNNING, gone)
+        self._ends.flush()
+
+
+def refs(step: Step, leases: Sequence[Lease]) -> list[int]:
+    """The rowids of leased jobs: carried by the lease, or looked up by id."""
+    unknown = [lease.id for lease in leases if not lease.ref]
+    if not unknown:
+        return [lease.ref for lease in leases]
+    found = dict(zip(unknown, seqs_of(step, unknown), strict=True))
+    return [lease.ref or found[lease.id] or 0 for lease in leases]
+
+
+def remember(step: Step, spot: Spot, token: Token | None, error: Failure | None) -> None:
+    """Keep what an attempt left behind: the token for a repeat, the failure for people."""
+    data = None if error is None else msgspec.json.encode(error)
+    step.run(SQL.add_try, spot.seq, step.next(), token, spot.attempt, step.now, data)
+    step.run(SQL.forget_tries, spot.seq, error is not None, caps.FAILURES)
+
+
+def apply(step: Step, effects: Sequence[Effect]) -> None:
+    """Write effects in their order; jobs that stand together are stored together."""
+    jobs = [effect.job for effect in effects if isinstance(effect, Enqueue)]
+    if jobs:
+        enqueue(step, jobs)
+    append(step, [effect for effect in effects if isinstance(effect, Publish)])
+    for effect in effects:
+        if isinstance(effect, Put):
+            write(step, effect)
+
+
+def _met(step: Step, effects: Sequence[Effect]) -> bool:
+    """Whether every put of a settlement finds what it expects, one after the other."""
+    puts = [effect for effect in effects if isinstance(effect, Put)]
+    if len({(put.kind, put.key) for put in puts}) == len(puts):
+        return all(expected(step, put) for put in puts)
+    versions: dict[tuple[str, str], int] = {}
+    for put in puts:
+        name = (put.kind, put.key)
+        current = versions[name] if name in versions else version(step, *name)
+        if put.expect is not None and put.expect != current:
+            return False
+        versions[name] = 0 if put.value is None else max(current + 1, step.now)
+    return True
+
+
+def _there(step: Step, spot: Spot, wait: Wait) -> bool:
+    if wait.on is not None:
+        return version(step, wait.on.kind, wait.on.key) > wait.on.after
+    if wait.reason is WaitReason.CHILDREN:
+        row = step.row(SQL.delivered, spot.seq)
+        return row is not None and row[0] >= wait.children
+    return False
+
+
+def _uncharged(spot: Spot) -> Spot:
+    return spot._replace(attempt=spot.attempt - 1)

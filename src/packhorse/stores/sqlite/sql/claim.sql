@@ -1,0 +1,54 @@
+-- name: last_ask
+SELECT token FROM asks WHERE worker = ?1;
+
+-- name: remember_ask
+INSERT OR REPLACE INTO asks (worker, token, at) VALUES (?1, ?2, ?3);
+
+-- name: paused
+SELECT name FROM queues WHERE paused = 1;
+
+-- name: due_now
+SELECT seq, queue, priority, since, attempt, lost, flags FROM due
+WHERE queue = ?1 AND since <= ?2
+ORDER BY since, number
+LIMIT 500;
+
+-- name: first_due
+SELECT since FROM due WHERE queue = ?1 ORDER BY since, number LIMIT 1;
+
+-- name: any_ready
+SELECT 1 FROM ready WHERE queue = ?1 LIMIT 1;
+
+-- name: pick
+SELECT r.seq, r.priority, r.since, r.number, r.attempt + 1, r.lost, r.flags, j.id, j.task, j.payload, j.headers, j.born, j.lane, j.parent
+FROM (
+    SELECT * FROM ready WHERE queue = ?1
+    ORDER BY priority, since, number
+    LIMIT ?2
+) AS r
+CROSS JOIN jobs AS j ON j.seq = r.seq
+ORDER BY r.priority, r.since, r.number;
+
+-- name: lease
+INSERT INTO leases (seq, queue, priority, until, token, worker, attempt, lost, flags)
+SELECT seq, queue, priority, ?3, ?4, ?5, attempt + 1, lost, flags FROM ready
+WHERE queue = ?1
+ORDER BY priority, since, number
+LIMIT ?2;
+
+-- name: leave_head
+DELETE FROM ready WHERE queue = ?1 AND (priority, since, number) <= (?2, ?3, ?4);
+
+-- name: leases_by_token
+SELECT l.queue, l.until, l.seq, l.priority, l.attempt, l.lost, j.id, j.task, j.payload, j.headers, j.born, j.lane, j.parent
+FROM leases AS l CROSS JOIN jobs AS j ON j.seq = l.seq
+WHERE l.token = ?1
+ORDER BY l.seq;
+
+-- name: renew
+UPDATE leases SET until = ?1
+WHERE seq IN (SELECT value FROM json_each(?2));
+
+-- name: mark_cancelling
+UPDATE leases SET cancelling = 1
+WHERE seq IN (SELECT value FROM json_each(?1));

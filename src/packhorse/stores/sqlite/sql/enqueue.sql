@@ -1,0 +1,39 @@
+-- name: add_job
+INSERT INTO jobs (
+    seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit, parent, children, unique_key
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_jobs
+-- All or nothing is the caller's affair: fewer rows than given means that some ids are taken.
+INSERT INTO jobs (
+    seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit
+)
+SELECT
+    ?1 + key, substr(?2, key * 16 + 1, 16), value ->> 0, value ->> 1, value ->> 2, ?3, value ->> 3, value ->> 4,
+    CAST(value ->> 5 AS BLOB), CAST(value ->> 6 AS BLOB), value ->> 7, value ->> 8, value ->> 9
+FROM json_each(?4)
+WHERE NOT EXISTS (SELECT 1 FROM tombs WHERE id = substr(?2, key * 16 + 1, 16))
+ON CONFLICT DO NOTHING;
+
+-- name: ready_new
+INSERT INTO ready (seq, queue, priority, since, number, attempt, lost, flags)
+SELECT seq, queue, priority, ?3, seq, 0, 0, flags FROM jobs
+WHERE seq BETWEEN ?1 AND ?2;
+
+-- name: taken
+SELECT 1 FROM jobs WHERE id = ?1
+UNION ALL
+SELECT 1 FROM tombs WHERE id = ?1;
+
+-- name: unique_holder
+SELECT id FROM uniques WHERE key = ?1 AND (until IS NULL OR until > ?2);
+
+-- name: take_unique
+INSERT OR REPLACE INTO uniques (key, id, until) VALUES (?1, ?2, ?3);
+
+-- name: free_uniques
+-- Windows outlive the job.
+DELETE FROM uniques
+WHERE until IS NULL
+AND (key, id) IN (SELECT j.unique_key, j.id FROM json_each(?1) AS k CROSS JOIN jobs AS j ON j.seq = k.value);

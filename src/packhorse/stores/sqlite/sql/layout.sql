@@ -1,0 +1,8 @@
+-- name: create_migrations
+CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, checksum TEXT NOT NULL) WITHOUT ROWID;
+
+-- name: steps_taken
+SELECT name, checksum FROM migrations;
+
+-- name: take_step
+INSERT INTO migrations (name, checksum) VALUES (?1, ?2);

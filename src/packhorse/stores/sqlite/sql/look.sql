@@ -1,0 +1,82 @@
+-- name: view
+-- All that is known of jobs, by rowid.
+SELECT
+    j.seq, j.id, j.task, j.queue, j.payload, j.headers, j.priority, j.born, j.tenant, j.lane, j.lane_limit, j.parent,
+    j.children, j.unique_key,
+    CASE
+        WHEN e.seq IS NOT NULL THEN s.state
+        WHEN l.seq IS NOT NULL THEN 'running'
+        WHEN r.seq IS NOT NULL THEN 'ready'
+        WHEN d.seq IS NOT NULL THEN 'scheduled'
+        ELSE 'waiting'
+    END,
+    coalesce(e.finished, l.until, r.since, d.since, w.since),
+    coalesce(e.attempt, l.attempt, r.attempt, d.attempt, w.attempt),
+    coalesce(e.lost, l.lost, r.lost, d.lost, w.lost),
+    coalesce(e.reason, w.reason), w.detail, w.pending, l.worker, l.cancelling, f.delivered, n.progress, e.result
+FROM json_each(?1) AS k
+CROSS JOIN jobs AS j ON j.seq = k.value
+LEFT JOIN ends AS e ON e.seq = j.seq
+LEFT JOIN shelves AS s ON s.id = e.shelf
+LEFT JOIN leases AS l ON l.seq = j.seq
+LEFT JOIN ready AS r ON r.seq = j.seq
+LEFT JOIN due AS d ON d.seq = j.seq
+LEFT JOIN waits AS w ON w.seq = j.seq
+LEFT JOIN families AS f ON f.seq = j.seq
+LEFT JOIN notes AS n ON n.seq = j.seq
+ORDER BY k.key;
+
+-- name: failures
+SELECT t.seq, t.attempt, t.at, t.error
+FROM json_each(?1) AS k CROSS JOIN tries AS t ON t.seq = k.value
+WHERE t.error IS NOT NULL
+ORDER BY t.seq, t.number;
+
+-- name: page_scheduled
+SELECT seq, queue, since, number FROM due
+WHERE (?1 IS NULL OR queue = ?1) AND (queue, since, number) > (?2, ?3, ?4)
+ORDER BY queue, since, number
+LIMIT ?5;
+
+-- name: page_ready
+SELECT seq, queue, priority, since, number FROM ready
+WHERE (?1 IS NULL OR queue = ?1) AND (queue, priority, since, number) > (?2, ?3, ?4, ?5)
+ORDER BY queue, priority, since, number
+LIMIT ?6;
+
+-- name: page_running
+SELECT seq, seq FROM leases
+WHERE (?1 IS NULL OR queue = ?1) AND seq > ?2
+ORDER BY seq
+LIMIT ?3;
+
+-- name: page_waiting
+SELECT seq, queue, since, number FROM waits
+WHERE (?1 IS NULL OR queue = ?1) AND (queue, since, number) > (?2, ?3, ?4)
+ORDER BY queue, since, number
+LIMIT ?5;
+
+-- name: page_ended
+SELECT seq, number FROM ends
+WHERE shelf = ?1 AND number < ?2
+ORDER BY number DESC
+LIMIT ?3;
+
+-- name: all_counts
+SELECT queue, state, n FROM counts;
+
+-- name: queue_names
+SELECT queue FROM counts
+UNION
+SELECT name FROM queues
+ORDER BY 1;
+
+-- name: oldest_ready
+SELECT min(since) FROM (
+    SELECT (SELECT since FROM ready WHERE queue = ?1 AND priority = p.priority ORDER BY since LIMIT 1) AS since
+    FROM (SELECT DISTINCT priority FROM ready WHERE queue = ?1) AS p
+);
+
+-- name: pause
+INSERT INTO queues (name, paused) VALUES (?1, ?2)
+ON CONFLICT DO UPDATE SET paused = excluded.paused;

@@ -1,0 +1,40 @@
+-- name: leases_of
+SELECT l.seq, l.token, l.queue, l.priority, l.attempt, l.lost, l.flags, l.step, l.cancelling
+FROM json_each(?1) AS k CROSS JOIN leases AS l ON l.seq = k.value;
+
+-- name: settled_before
+SELECT 1 FROM ends WHERE seq = ?1 AND token = ?2
+UNION ALL
+SELECT 1 FROM tries WHERE seq = ?1 AND token = ?2
+UNION ALL
+SELECT 1 FROM tombs WHERE id = ?3 AND token = ?2;
+
+-- name: hold_step
+UPDATE leases SET step = ?2 WHERE seq = ?1;
+
+-- name: put_ends
+-- Tokens are few (one a claim) and travel as one joined blob; -1 is an end without a lease.
+INSERT INTO ends (seq, shelf, number, finished, token, attempt, lost, reason, result)
+SELECT
+    value ->> 0, value ->> 1, value ->> 2, ?1,
+    CASE WHEN value ->> 3 >= 0 THEN substr(?2, (value ->> 3) * 16 + 1, 16) END,
+    value ->> 4, value ->> 5, value ->> 6, CAST(value ->> 7 AS BLOB)
+FROM json_each(?3);
+
+-- name: find_shelf
+SELECT id FROM shelves WHERE queue = ?1 AND state = ?2 AND keep_count = ?3 AND keep_age = ?4;
+
+-- name: add_shelf
+INSERT INTO shelves (queue, state, keep_count, keep_age) VALUES (?1, ?2, ?3, ?4);
+
+-- name: add_try
+INSERT INTO tries (seq, number, token, attempt, at, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: forget_tries
+-- The newest stay; a failure is worth more than a bare token.
+DELETE FROM tries
+WHERE seq = ?1 AND number IN (
+    SELECT number FROM tries WHERE seq = ?1 AND (error IS NOT NULL) = ?2
+    ORDER BY number DESC
+    LIMIT -1 OFFSET ?3
+);

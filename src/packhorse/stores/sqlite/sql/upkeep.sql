@@ -1,0 +1,72 @@
+-- name: late
+SELECT l.seq, j.id, l.worker, l.token, l.queue, l.priority, l.attempt, l.lost, l.flags, l.cancelling
+FROM leases AS l CROSS JOIN jobs AS j ON j.seq = l.seq
+WHERE l.until <= ?1
+ORDER BY l.until, l.seq
+LIMIT ?2;
+
+-- name: parked
+SELECT w.seq, j.id, w.queue, w.priority, w.attempt, w.lost, w.flags
+FROM waits AS w CROSS JOIN jobs AS j ON j.seq = w.seq
+WHERE w.reason = ?1 AND w.lane IS NULL AND w.pending IS NULL
+AND (?2 IS NULL OR j.task IN (SELECT value FROM json_each(?2)))
+ORDER BY w.since, w.number
+LIMIT ?3;
+
+-- name: shelves
+SELECT id, queue, state, keep_count, keep_age FROM shelves;
+
+-- name: shelf_edge
+-- The newest that is one too many.
+SELECT number FROM ends WHERE shelf = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2;
+
+-- name: overdue
+SELECT e.seq, j.id, e.token FROM ends AS e CROSS JOIN jobs AS j ON j.seq = e.seq
+WHERE e.shelf = ?1 AND (e.number <= ?2 OR e.finished <= ?3)
+ORDER BY e.number
+LIMIT ?4;
+
+-- name: settled_by
+SELECT token FROM ends WHERE seq = ?1;
+
+-- name: bury
+INSERT OR REPLACE INTO tombs (id, token, state, forget) VALUES (?1, ?2, ?3, ?4);
+
+-- name: unbury
+DELETE FROM tombs WHERE id = ?1;
+
+-- name: forget_tombs
+DELETE FROM tombs WHERE id IN (SELECT id FROM tombs WHERE forget <= ?1 ORDER BY forget LIMIT ?2);
+
+-- name: forget_uniques
+DELETE FROM uniques WHERE key IN (SELECT key FROM uniques WHERE until <= ?1 ORDER BY until LIMIT ?2);
+
+-- name: forget_records
+DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE expires > 0 AND expires <= ?1 ORDER BY expires LIMIT ?2);
+
+-- name: forget_workers
+DELETE FROM workers WHERE until <= ?1;
+
+-- name: forget_asks
+DELETE FROM asks WHERE at <= ?1 AND token NOT IN (SELECT token FROM leases);
+
+-- name: trim_lifecycle
+DELETE FROM lifecycle WHERE number <= (SELECT max(number) FROM lifecycle) - ?1;
+
+-- name: erase_jobs
+DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?1));
+
+-- name: erase_tries
+DELETE FROM tries WHERE seq IN (SELECT value FROM json_each(?1));
+
+-- name: erase_notes
+DELETE FROM notes WHERE seq IN (SELECT value FROM json_each(?1));
+
+-- name: erase_families
+DELETE FROM families WHERE seq IN (SELECT value FROM json_each(?1));
+
+-- name: erase_deliveries
+DELETE FROM records WHERE kind = ?1 AND key >= ?2 AND key < ?3;
+
+-- name: note
+INSERT OR REPLACE INTO notes (seq, progress) VALUES (?1, ?2);

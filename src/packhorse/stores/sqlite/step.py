@@ -1,0 +1,80 @@
+"""One write verb inside a transaction: its moment, the numbers it hands out, what it has to report at the end."""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from packhorse.model.event import Change, pack
+from packhorse.model.ids import JobId
+from packhorse.model.job import State
+from packhorse.stores.sql.statements import Statements
+
+SQL = Statements("packhorse.stores.sqlite")
+
+
+def as_json(rows: object) -> str:
+    """Rows as the one JSON parameter of a statement."""
+    return msgspec.json.encode(rows).decode()
+
+
+class Step:
+    """What a verb reads and writes with. Counts, events and hints are gathered and written once, by ``finish``."""
+
+    def __init__(self, connection: sqlite3.Connection, now: int, number: int) -> None:
+        self.execute = connection.execute
+        self.now = now
+        self.number = number
+        self.work = False
+        self.ends = False
+        self._counts: defaultdict[tuple[str, State], int] = defaultdict(int)
+        self._changes: dict[Change, list[JobId]] = {}
+
+    def run(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Execute a statement with its values."""
+        return self.execute(statement, values)
+
+    def rows(self, statement: str, *values: object) -> list[Any]:
+        """All rows of a statement."""
+        return self.execute(statement, values).fetchall()
+
+    def row(self, statement: str, *values: object) -> Any:
+        """The first row of a statement, or None."""
+        return self.execute(statement, values).fetchone()
+
+    def next(self, count: int = 1) -> int:
+        """The first of so many fresh numbers."""
+        first = self.number + 1
+        self.number += count
+        return first
+
+    def count(self, queue: str, state: State, by: int) -> None:
+        """Note that a queue has more or fewer jobs in a state."""
+        self._counts[queue, state] += by
+
+    def changed(self, change: Change, jobs: Iterable[JobId]) -> None:
+        """Note what happened to jobs."""
+        self._changes.setdefault(change, []).extend(jobs)
+
+    def finish(self, *, events: bool) -> None:
+        """Write what was gathered."""
+        counts = [(queue, state, by) for (queue, state), by in self._counts.items() if by]
+        if len(counts) == 1:
+            self.execute(SQL.count, counts[0])
+        elif counts:
+            self.execute(SQL.counts, (as_json(counts),))
+        if events and (data := pack(self._changes)):
+            self.execute(SQL.add_lifecycle, (self.now, data))
+
+
+def seqs_of(step: Step, ids: Sequence[JobId]) -> list[int | None]:
+    """The rowids of jobs, in the order of their ids."""
+    found = dict(step.rows(SQL.seqs, b"".join(ids), as_json(range_list(len(ids)))))
+    return [found.get(index) for index in range(len(ids))]
+
+
+def range_list(count: int) -> list[int]:
+    """0 to count - 1, to be joined with by a statement."""
+    return list(range(count))
