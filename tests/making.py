@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from packhorse.model.event import LIFECYCLE, Change, unpack
 from packhorse.model.ids import new_id
-from packhorse.model.job import Job, NewJob, State
+from packhorse.model.job import Job, NewJob, State, failure
 from packhorse.model.lease import Ask, Lease, Settlement, Share, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
+from packhorse.model.page import Filter
+from packhorse.model.reason import DeadReason
+from packhorse.model.record import DELIVERED, delivery_key
 from packhorse.stores.contract import Store
 
 SECOND = 1_000_000
@@ -13,6 +17,9 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WORKER = bytes(range(16))
+OTHER = bytes(range(16, 32))
+BROKEN = failure("Broken", "it broke")
+DEAD = Dead(DeadReason.FINAL, BROKEN)
 
 
 def new(task: str = "work", **options: Any) -> NewJob:
@@ -54,7 +61,57 @@ async def state(store: Store, job: bytes) -> State | None:
     return found.state if found else None
 
 
+def laned(lane: str = "a", **options: Any) -> NewJob:
+    """A job of a lane."""
+    return new(lane=lane, **options)
+
+
+async def run(store: Store, outcome: Outcome, *effects: Any, queue: str = "default") -> Lease:
+    """Lease the best job of a queue and settle it."""
+    [lease] = await take(store, 1, queue)
+    assert await end(store, lease, outcome, *effects) is Verdict.WRITTEN
+    return lease
+
+
+async def drain(store: Store, queue: str = "default") -> list[bytes]:
+    """Run what is there to its end, one by one, and answer the ids in the order they ran."""
+    ran = []
+    while leases := await take(store, 1, queue):
+        ran.append(leases[0].id)
+        await end(store, leases[0], Done())
+    return ran
+
+
+async def states(store: Store, *jobs: bytes) -> list[State | None]:
+    """Where each job stands."""
+    return [found.state if found else None for found in await store.jobs.get(jobs)]
+
+
+async def found(store: Store, limit: int = 100, **wanted: Any) -> list[Job]:
+    """All jobs that fit, page by page."""
+    jobs: list[Job] = []
+    cursor: str | None = None
+    while True:
+        page = await store.jobs.find(Filter(**wanted), limit=limit, cursor=cursor)
+        jobs += page.items
+        cursor = page.cursor
+        if cursor is None:
+            return jobs
+
+
+async def changes(store: Store, after: int = 0) -> list[list[tuple[Change, bytes]]]:
+    """What the lifecycle of jobs tells, one list per event."""
+    return [unpack(event.data) for event in await store.streams.read(LIFECYCLE, after=after, limit=1000)]
+
+
+async def delivered(store: Store, parent: bytes, child: bytes) -> bytes | None:
+    """What the end of a child left for its parent."""
+    [record] = await store.records.get(DELIVERED, [delivery_key(parent, child)])
+    return record.value if record else None
+
+
 __all__ = [
-    "DAY", "HOUR", "MINUTE", "SECOND", "WORKER", "Again", "Cancelled", "Dead", "Done", "Held", "Wait",
-    "ask", "end", "new", "new_id", "one", "put_in", "state", "take",
+    "BROKEN", "DAY", "DEAD", "HOUR", "MINUTE", "OTHER", "SECOND", "WORKER", "Again", "Cancelled", "Change",
+    "Dead", "Done", "Held", "Wait", "ask", "changes", "delivered", "drain", "end", "found", "laned", "new",
+    "new_id", "one", "put_in", "run", "state", "states", "take",
 ]  # fmt: skip

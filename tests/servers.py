@@ -214,7 +214,9 @@ def _await(server: Server) -> None:
                 text = log.read_text()[-2000:] if log and log.exists() else ""
                 raise RuntimeError(f"{server.kind} ended with {server.process.returncode}: {text}") from error
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{server.kind} at {urlsplit(server.url).netloc} does not answer") from error
+                raise RuntimeError(
+                    f"{server.kind} at {urlsplit(server.url).netloc} does not answer"
+                ) from error
             time.sleep(0.02)
 
 

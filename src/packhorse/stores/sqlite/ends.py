@@ -1,7 +1,6 @@
 """The end of a job, however it came: kept on a shelf, its unique key freed, its slot handed on, its parent told."""
 
 from collections import Counter
-from typing import NamedTuple
 
 from packhorse.model.effect import Put
 from packhorse.model.ids import Token
@@ -15,16 +14,6 @@ from packhorse.stores.sqlite.step import SQL, Step, as_json
 DROPPED = "dropped"
 
 
-class End(NamedTuple):
-    """How a job ended."""
-
-    state: State
-    keep: Keep
-    token: Token | None = None
-    reason: str | None = None
-    result: bytes | None = None
-
-
 class Ends:
     """Ends gathered in one step and written together by ``flush``; a unique key is free at once."""
 
@@ -32,20 +21,28 @@ class Ends:
         self._step = step
         self._rows: list[tuple[object, ...]] = []
         self._tokens: dict[Token, int] = {}
-        self._shelves: dict[tuple[str, State, int, int], int] = {}
+        self._shelves: dict[tuple[str, State, Keep], int] = {}
         self._leaving: list[tuple[int, int, str, bytes | None]] = []
 
-    def add(self, spot: Spot, end: End) -> None:
-        """A job has left its place and ends like this."""
-        step, token = self._step, -1
-        if end.token is not None:
-            token = self._tokens.setdefault(end.token, len(self._tokens))
-        result = None if end.result is None else end.result.decode()
-        shelf = self._shelf(spot.queue, end.state, end.keep)
-        self._rows.append((spot.seq, shelf, step.next(), token, spot.attempt, spot.lost, end.reason, result))
-        step.count(spot.queue, end.state, 1)
-        if spot.flags:
-            self.depart(spot, end.state, end.result)
+    def add(
+        self,
+        spot: Spot,
+        state: State,
+        keep: Keep,
+        token: Token | None = None,
+        *,
+        reason: str | None = None,
+        result: bytes | None = None,
+    ) -> None:
+        """A job has left its place and ends like this; the token is that of the lease it ended under."""
+        seq, queue, _, attempt, lost, flags = spot
+        under = -1 if token is None else self._tokens.setdefault(token, len(self._tokens))
+        shelf = self._shelves.get((queue, state, keep)) or self._shelf(queue, state, keep)
+        text = None if result is None else result.decode()
+        self._rows.append((seq, shelf, self._step.next(), under, attempt, lost, reason, text))
+        self._step.count(queue, state, 1)
+        if flags:
+            self.depart(spot, state, result)
 
     def depart(self, spot: Spot, word: str, result: bytes | None = None) -> None:
         """What goes with any end, also with being dropped."""
@@ -75,11 +72,9 @@ class Ends:
 
     def _shelf(self, queue: str, state: State, keep: Keep) -> int:
         rule = (queue, state, keep.count, keep.age)
-        shelf = self._shelves.get(rule)
-        if shelf is None:
-            row = self._step.row(SQL.find_shelf, *rule)
-            shelf = row[0] if row else int(self._step.run(SQL.add_shelf, *rule).lastrowid or 0)
-            self._shelves[rule] = shelf
+        row = self._step.row(SQL.find_shelf, *rule)
+        shelf = row[0] if row else int(self._step.run(SQL.add_shelf, *rule).lastrowid or 0)
+        self._shelves[queue, state, keep] = shelf
         return shelf
 
 

@@ -27,7 +27,7 @@ def _together(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
     dues = [max(job.at, now + job.delay) for job in jobs]
     rows = [
         (
-            job.queue, job.task, job.priority, due, 0 if job.lane is None else Flag.LANE.value,
+            job.queue, job.task, job.priority, due, 0 if job.lane is None else Flag.LANE,
             job.payload.decode(), job.headers.decode(), job.tenant, job.lane, job.lane_limit,
         )
         for job, due in zip(jobs, dues, strict=True)
@@ -83,7 +83,7 @@ def _spot(fact: Facts) -> Spot:
 
 
 def _facts(seq: int, job: NewJob, due: int) -> Facts:
-    flags = Flag(0)
+    flags = 0
     if job.lane is not None:
         flags |= Flag.LANE
     if job.parent is not None:
@@ -97,7 +97,7 @@ def _facts(seq: int, job: NewJob, due: int) -> Facts:
         job.queue,
         job.priority,
         due,
-        int(flags),
+        flags,
         job.lane,
         job.lane_limit,
         job.parent,

@@ -61,7 +61,7 @@ class SQLiteJobs:
             answers, kept = [], []
             for lease, seq in zip(leases, seqs, strict=True):
                 row = held.get(seq)
-                if row is None or row[1] != lease.token:
+                if row is None or row[6] != lease.token:
                     answers.append(Renewed.LOST)
                 else:
                     kept.append(seq)
@@ -104,7 +104,7 @@ class SQLiteJobs:
 
         def work(step: Step) -> list[Verdict]:
             seqs = refs(step, [lease for lease, _ in notes])
-            tokens = {row[0]: row[1] for row in step.rows(SQL.leases_of, as_json(seqs))}
+            tokens = {row[0]: row[6] for row in step.rows(SQL.leases_of, as_json(seqs))}
             answers = []
             for (lease, progress), seq in zip(notes, seqs, strict=True):
                 mine = tokens.get(seq) == lease.token

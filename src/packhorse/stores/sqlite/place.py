@@ -1,7 +1,7 @@
 """Where jobs stand: the only functions that put a job into a place or take it out of one."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from enum import IntFlag
 from typing import NamedTuple
 
 from packhorse.model.job import State
@@ -9,11 +9,9 @@ from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from packhorse.stores.sqlite.step import SQL, Step, as_json
 
-PLAIN = 0
 
-
-class Flag(IntFlag):
-    """What a place knows of its job, so that plain jobs never need a look at their record."""
+class Flag:
+    """What a place knows of its job, so that plain jobs (0) never need a look at their record."""
 
     SLOT = 1
     LANE = 2
@@ -77,8 +75,7 @@ def leave(step: Step, state: State, spots: Sequence[Spot]) -> None:
     if not spots:
         return
     step.run(LEAVE[state], as_json([spot.seq for spot in spots]))
-    for spot in spots:
-        step.count(spot.queue, state, -1)
+    _count(step, state, [spot.queue for spot in spots], -1)
 
 
 def to_ready(step: Step, spots: Sequence[tuple[Spot, int]]) -> None:
@@ -101,8 +98,12 @@ def _line_up(step: Step, statement: str, state: State, spots: Sequence[tuple[Spo
         for index, (spot, moment) in enumerate(spots)
     ]
     step.run(statement, as_json(rows))
-    for spot, _ in spots:
-        step.count(spot.queue, state, 1)
+    _count(step, state, [spot.queue for spot, _ in spots], 1)
+
+
+def _count(step: Step, state: State, queues: Iterable[str], by: int) -> None:
+    for queue, count in Counter(queues).items():
+        step.count(queue, state, by * count)
 
 
 def to_waits(step: Step, spots: Iterable[tuple[Spot, Parked]]) -> None:

@@ -1,7 +1,7 @@
 """Outcomes are written: each settlement whole or not at all, guarded by the token of its lease."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -13,21 +13,14 @@ from packhorse.model.job import KEEP_DONE, Failure, State
 from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
 from packhorse.model.reason import WaitReason
-from packhorse.stores.sqlite.ends import End, Ends
+from packhorse.stores.sqlite.ends import Ends
 from packhorse.stores.sqlite.enqueue import enqueue
 from packhorse.stores.sqlite.place import Parked, Spot, leave, to_due, to_ready, to_waits
 from packhorse.stores.sqlite.records import expected, version, write
 from packhorse.stores.sqlite.step import SQL, Step, as_json, seqs_of
 from packhorse.stores.sqlite.streams import append
 
-
-class Holding(NamedTuple):
-    """A lease as the store has it."""
-
-    token: Token
-    spot: Spot
-    step: int
-    cancelling: bool
+_Held = tuple[int, str, int, int, int, int, Token, int, int]  # a spot, then token, step and whether it is cancelling
 
 
 class Settling:
@@ -37,9 +30,9 @@ class Settling:
         self._step = step
         self._ends = Ends(step)
         self._gone: list[Spot] = []
+        self._done: list[tuple[Spot, Lease, Done]] = []
         self._seqs = refs(step, leases)
-        rows = step.rows(SQL.leases_of, as_json(self._seqs))
-        self._held = {row[0]: Holding(row[1], Spot(row[0], *row[2:7]), row[7], bool(row[8])) for row in rows}
+        self._held: dict[int, _Held] = {row[0]: row for row in step.rows(SQL.leases_of, as_json(self._seqs))}
 
     def all(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle each and answer its verdict."""
@@ -50,38 +43,45 @@ class Settling:
     def _one(self, settlement: Settlement, seq: int) -> Verdict:
         lease, outcome, effects = settlement.lease, settlement.outcome, settlement.effects
         held = self._held.get(seq)
-        if held is None or held.token != lease.token:
+        if held is None or held[6] != lease.token:
             repeated = self._flushed().row(SQL.settled_before, seq, lease.token, lease.id)
             return Verdict.REPEATED if repeated else Verdict.LOST
-        if isinstance(outcome, Held) and outcome.step <= held.step:
+        if type(outcome) is Done and not effects:  # by far the most
+            del self._held[seq]
+            self._done.append((Spot._make(held[:6]), lease, outcome))
+            return Verdict.WRITTEN
+        if isinstance(outcome, Held) and outcome.step <= held[7]:
             return Verdict.REPEATED
         if effects and not _met(self._step, effects):
             return Verdict.CONFLICT
         self._write(lease, held, outcome, effects)
         return Verdict.WRITTEN
 
-    def _write(self, lease: Lease, held: Holding, outcome: Outcome, effects: Sequence[Effect]) -> None:
-        step, spot = self._step, held.spot
+    def _write(self, lease: Lease, held: _Held, outcome: Outcome, effects: Sequence[Effect]) -> None:
+        step, spot = self._step, Spot._make(held[:6])
         if isinstance(outcome, Held):
             step.run(SQL.hold_step, spot.seq, outcome.step)
-            self._held[spot.seq] = held._replace(step=outcome.step)
+            self._held[spot.seq] = (*spot, held[6], outcome.step, held[8])
             self._effects(effects)
             step.changed(Change.HELD, [lease.id])
             return
         del self._held[spot.seq]
         self._gone.append(spot)
-        if held.cancelling and isinstance(outcome, Again | Wait):
+        if held[8] and isinstance(outcome, Again | Wait):
             if isinstance(outcome, Again):
                 remember(step, spot, lease.token, outcome.error)
             outcome = Cancelled(KEEP_DONE)
         match outcome:
             case Done(result, keep):
-                self._end(lease, spot, End(State.DONE, keep, lease.token, None, result), Change.DONE)
+                self._ends.add(spot, State.DONE, keep, lease.token, result=result)
+                step.changed(Change.DONE, [lease.id])
             case Dead(reason, error, keep):
                 remember(step, spot, lease.token, error)
-                self._end(lease, spot, End(State.DEAD, keep, lease.token, reason), Change.DEAD)
+                self._ends.add(spot, State.DEAD, keep, lease.token, reason=reason)
+                step.changed(Change.DEAD, [lease.id])
             case Cancelled(keep):
-                self._end(lease, spot, End(State.CANCELLED, keep, lease.token), Change.CANCELLED)
+                self._ends.add(spot, State.CANCELLED, keep, lease.token)
+                step.changed(Change.CANCELLED, [lease.id])
             case Again(delay, error, charged):
                 remember(step, spot, lease.token, error)
                 self._effects(effects)
@@ -95,10 +95,6 @@ class Settling:
             case _:
                 assert_never(outcome)
         self._effects(effects)
-
-    def _end(self, lease: Lease, spot: Spot, end: End, change: Change) -> None:
-        self._ends.add(spot, end)
-        self._step.changed(change, [lease.id])
 
     def _again(self, lease: Lease, spot: Spot, delay: int) -> None:
         step = self._flushed()
@@ -124,8 +120,13 @@ class Settling:
         return self._step
 
     def _flush(self) -> None:
-        gone, self._gone = self._gone, []
+        done, self._done = self._done, []
+        gone, self._gone = self._gone + [spot for spot, _, _ in done], []
         leave(self._step, State.RUNNING, gone)
+        add = self._ends.add
+        for spot, lease, outcome in done:
+            add(spot, State.DONE, outcome.keep, lease.token, result=outcome.result)
+        self._step.changed(Change.DONE, [lease.id for _, lease, _ in done])
         self._ends.flush()
 
 

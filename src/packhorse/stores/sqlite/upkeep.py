@@ -9,7 +9,7 @@ from packhorse.model.job import KEEP_DONE, LEASE, REMEMBER, Keep, State
 from packhorse.model.lease import Lost
 from packhorse.model.reason import DeadReason, WaitReason
 from packhorse.model.record import DELIVERED
-from packhorse.stores.sqlite.ends import DROPPED, End, Ends
+from packhorse.stores.sqlite.ends import DROPPED, Ends
 from packhorse.stores.sqlite.lanes import admit
 from packhorse.stores.sqlite.place import Facts, Flag, Spot, facts, leave, to_ready
 from packhorse.stores.sqlite.settle import remember
@@ -22,18 +22,16 @@ REPLAYABLE = (State.DEAD, State.CANCELLED)
 def reap(step: Step, limit: int, max_lost: int, keep: Keep) -> list[Lost]:
     """Take back leases that ran out."""
     ends, back, found = Ends(step), [], []
-    for seq, job, worker, token, queue, priority, attempt, lost, flags, cancelling in step.rows(
-        SQL.late, step.now, limit
-    ):
+    for seq, job, worker, queue, priority, attempt, lost, flags, cancelling in step.rows(SQL.late, step.now, limit):
         spot = Spot(seq, queue, priority, attempt, lost + 1, flags)
         leave(step, State.RUNNING, [spot])
         if cancelling:
             state = State.CANCELLED
-            ends.add(spot, End(state, KEEP_DONE, token))
+            ends.add(spot, state, KEEP_DONE)
             step.changed(Change.CANCELLED, [job])
         elif spot.lost >= max_lost:
             state = State.DEAD
-            ends.add(spot, End(state, keep, token, DeadReason.POISON))
+            ends.add(spot, state, keep, reason=DeadReason.POISON)
             step.changed(Change.DEAD, [job])
         else:
             state = State.READY
@@ -66,7 +64,7 @@ def cancel(step: Step, ids: Sequence[JobId], keep: Keep) -> list[State | None]:
             answers.append(state)
         else:
             leave(step, state, [spot])
-            ends.add(spot, End(State.CANCELLED, keep))
+            ends.add(spot, State.CANCELLED, keep)
             ends.flush()
             step.changed(Change.CANCELLED, [job])
             answers.append(State.CANCELLED)
@@ -108,6 +106,7 @@ def drop(step: Step, ids: Sequence[JobId]) -> list[bool]:
     ends, answers = Ends(step), []
     for job, state, spot in places(step, ids):
         answers.append(spot is not None)
+        step.run(SQL.unbury, job)
         if spot is None or state is None:
             continue
         if state.ended:

@@ -1,5 +1,5 @@
 -- name: leases_of
-SELECT l.seq, l.token, l.queue, l.priority, l.attempt, l.lost, l.flags, l.step, l.cancelling
+SELECT l.seq, l.queue, l.priority, l.attempt, l.lost, l.flags, l.token, l.step, l.cancelling
 FROM json_each(?1) AS k CROSS JOIN leases AS l ON l.seq = k.value;
 
 -- name: settled_before

@@ -1,5 +1,5 @@
 -- name: late
-SELECT l.seq, j.id, l.worker, l.token, l.queue, l.priority, l.attempt, l.lost, l.flags, l.cancelling
+SELECT l.seq, j.id, l.worker, l.queue, l.priority, l.attempt, l.lost, l.flags, l.cancelling
 FROM leases AS l CROSS JOIN jobs AS j ON j.seq = l.seq
 WHERE l.until <= ?1
 ORDER BY l.until, l.seq

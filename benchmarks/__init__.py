@@ -1,0 +1,1 @@
+"""Measurements: every speed is a ratio within one run."""

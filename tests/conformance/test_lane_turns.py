@@ -1,0 +1,181 @@
+"""What may happen to a job on its way through a lane: waits, losses, cancels, drops, replays, children."""
+
+import pytest
+
+from packhorse.model.effect import Enqueue, Put
+from packhorse.model.job import State
+from packhorse.model.outcome import On
+from packhorse.model.reason import WaitReason
+from tests.making import (
+    DEAD,
+    HOUR,
+    Again,
+    Done,
+    Wait,
+    drain,
+    end,
+    laned,
+    new,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)  # fmt: skip
+
+READY, WAITING, RUNNING, SCHEDULED = State.READY, State.WAITING, State.RUNNING, State.SCHEDULED
+
+
+async def test_a_job_that_waits_for_a_signal_keeps_its_slot(store):
+    jobs = await put_in(store, laned(), laned())
+    await run(store, Wait(WaitReason.SIGNAL, On("signal", "go")))
+    assert await take(store) == []
+
+    await store.records.put([Put("signal", "go", b"1")])
+
+    assert await drain(store) == jobs
+
+
+async def test_a_released_job_of_a_lane_runs_before_those_behind_it(store):
+    jobs = await put_in(store, laned(), laned())
+    await run(store, Wait(WaitReason.INTERVENTION))
+
+    await store.jobs.release(WaitReason.INTERVENTION)
+
+    assert await drain(store) == jobs
+
+
+async def test_a_job_taken_back_runs_before_those_behind_it(store, clock):
+    jobs = await put_in(store, laned(), laned(), laned())
+    [lease] = await take(store)
+    clock.to(lease.until + 1)
+    await store.jobs.reap(10)
+
+    assert await drain(store) == jobs
+
+
+async def test_a_poisoned_job_hands_on_its_slot(store, clock):
+    jobs = await put_in(store, laned(), laned())
+    [lease] = await take(store)
+    clock.to(lease.until + 1)
+
+    await store.jobs.reap(10, max_lost=1)
+
+    assert await states(store, *jobs) == [State.DEAD, READY]
+
+
+async def test_a_cancelled_job_hands_on_its_slot_at_its_end_not_before(store):
+    jobs = await put_in(store, laned(), laned())
+    [lease] = await take(store)
+    await store.jobs.cancel([jobs[0]])
+    assert await state(store, jobs[1]) is WAITING
+
+    await end(store, lease, Again(delay=HOUR))
+
+    assert await states(store, *jobs) == [State.CANCELLED, READY]
+
+
+async def test_a_scheduled_retry_that_is_cancelled_hands_on_its_slot(store):
+    jobs = await put_in(store, laned(), laned(), laned())
+    await run(store, Again(delay=HOUR))
+
+    await store.jobs.cancel([jobs[0]])
+
+    assert await states(store, *jobs) == [State.CANCELLED, READY, WAITING]
+
+
+async def test_a_waiting_job_with_a_slot_that_is_cancelled_hands_it_on(store):
+    jobs = await put_in(store, laned(), laned(), laned())
+    await run(store, Wait(WaitReason.INTERVENTION))
+
+    await store.jobs.cancel([jobs[0]])
+
+    assert await states(store, *jobs) == [State.CANCELLED, READY, WAITING]
+
+
+async def test_a_scheduled_job_without_a_slot_hands_on_none(store):
+    later, first, second = await put_in(store, laned(delay=HOUR), laned(), laned())
+
+    await store.jobs.cancel([later])
+
+    assert await states(store, first, second) == [READY, WAITING]
+
+
+async def test_a_job_cancelled_behind_its_lane_leaves_the_line(store):
+    jobs = await put_in(store, *(laned() for _ in range(4)))
+
+    await store.jobs.cancel([jobs[1]])
+
+    assert await states(store, *jobs) == [READY, State.CANCELLED, WAITING, WAITING]
+    assert await drain(store) == [jobs[0], jobs[2], jobs[3]]
+
+
+async def test_a_job_dropped_behind_its_lane_leaves_the_line(store):
+    jobs = await put_in(store, *(laned() for _ in range(4)))
+
+    await store.jobs.drop([jobs[2]])
+
+    assert await states(store, *jobs) == [READY, WAITING, None, WAITING]
+    assert await drain(store) == [jobs[0], jobs[1], jobs[3]]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "drop"])
+async def test_a_whole_lane_can_be_ended_in_one_call(store, verb):
+    jobs = await put_in(store, *(laned() for _ in range(4)))
+
+    await getattr(store.jobs, verb)(jobs)
+
+    [newcomer] = await put_in(store, laned())
+    assert await state(store, newcomer) is READY
+    assert await drain(store) == [newcomer]
+
+
+async def test_a_replayed_job_asks_its_lane_again(store):
+    dead, first, second = await put_in(store, laned(), laned(), laned())
+    await run(store, DEAD)
+    assert await states(store, first, second) == [READY, WAITING]
+
+    assert await store.jobs.replay([dead]) == [True]
+
+    assert (await one(store, dead)).reason is WaitReason.LANE
+    assert await drain(store) == [first, second, dead]
+
+
+async def test_a_replayed_job_takes_a_free_slot(store):
+    [dead] = await put_in(store, laned())
+    await run(store, DEAD)
+
+    await store.jobs.replay([dead])
+
+    [newcomer] = await put_in(store, laned())
+    assert await states(store, dead, newcomer) == [READY, WAITING]
+
+
+async def test_a_parent_asks_its_lane_when_its_children_have_ended(store):
+    parent = laned(children=1)
+    [holder] = await put_in(store, laned(priority=9))
+    await store.jobs.enqueue([parent, new(parent=parent.id, priority=0)])
+    assert (await one(store, parent.id)).reason is WaitReason.CHILDREN
+
+    await run(store, Done())
+
+    assert (await one(store, parent.id)).reason is WaitReason.LANE
+    assert await drain(store) == [holder, parent.id]
+
+
+async def test_a_parent_waiting_for_children_holds_no_slot_before_its_first_run(store):
+    [parent, other] = await put_in(store, laned(children=1), laned())
+
+    assert await states(store, parent, other) == [WAITING, READY]
+
+
+async def test_a_parent_that_spread_its_children_keeps_its_slot_while_it_waits(store):
+    [parent, behind] = await put_in(store, laned(), laned())
+    child = new(parent=parent)
+    await run(store, Wait(WaitReason.CHILDREN, children=1), Enqueue(child))
+    assert await state(store, behind) is WAITING
+
+    await run(store, Done())
+
+    assert await drain(store) == [parent, behind]

@@ -1,0 +1,268 @@
+"""What the stream of the lifecycle of jobs tells of each call."""
+
+import asyncio
+
+import pytest
+
+from packhorse.model.effect import Enqueue, Put
+from packhorse.model.event import LIFECYCLE, Change
+from packhorse.model.lease import Settlement
+from packhorse.model.outcome import On
+from packhorse.model.reason import WaitReason
+from tests.making import (
+    DEAD,
+    HOUR,
+    MINUTE,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    ask,
+    changes,
+    end,
+    laned,
+    new,
+    new_id,
+    put_in,
+    run,
+    take,
+)  # fmt: skip
+
+
+async def told(store, after: int) -> list[tuple[Change, bytes]]:
+    """The changes of the one event there must be after an offset."""
+    [event] = await changes(store, after)
+    return event
+
+
+async def now(store) -> int:
+    """The offset of the last event."""
+    return len(await changes(store))
+
+
+async def test_each_call_that_changes_jobs_adds_one_packed_event_to_the_stream_of_the_lifecycle_of_jobs(store, clock):
+    first, second = await put_in(store, new(), new())
+    leases = await take(store)
+    clock.turn(HOUR)
+
+    await store.jobs.exchange([Settlement(leases[0], Done()), Settlement(leases[1], Again())], ask())
+
+    assert [sorted(event) for event in await changes(store)] == [
+        sorted([(Change.ENQUEUED, first), (Change.ENQUEUED, second)]),
+        sorted([(Change.CLAIMED, first), (Change.CLAIMED, second)]),
+        sorted([(Change.DONE, first), (Change.AGAIN, second), (Change.CLAIMED, second)]),
+    ]
+    events = await store.streams.read(LIFECYCLE)
+    assert [event.offset for event in events] == [1, 2, 3]
+    assert [event.at for event in events] == [clock.now() - HOUR] * 2 + [clock.now()]
+
+
+async def test_only_jobs_that_were_created_are_told(store):
+    first, holder = new(), new()
+    await store.jobs.enqueue([first])
+
+    await store.jobs.enqueue([first, holder])
+
+    assert await told(store, 1) == [(Change.ENQUEUED, holder.id)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "change"),
+    [
+        (Done(), Change.DONE),
+        (Again(), Change.AGAIN),
+        (Again(delay=HOUR), Change.AGAIN),
+        (Wait(WaitReason.LIMIT), Change.WAITING),
+        (Wait(WaitReason.SIGNAL, On("signal", "never")), Change.WAITING),
+        (Wait(WaitReason.SIGNAL, On("signal", "there")), Change.AGAIN),
+        (Wait(WaitReason.CHILDREN, children=1), Change.WAITING),
+        (DEAD, Change.DEAD),
+        (Cancelled(), Change.CANCELLED),
+        (Held(1), Change.HELD),
+    ],
+)
+async def test_each_outcome_is_told(store, outcome, change):
+    await store.records.put([Put("signal", "there", b"1")])
+    [job] = await put_in(store, new())
+    [lease] = await take(store)
+    before = await now(store)
+
+    await end(store, lease, outcome)
+
+    assert await told(store, before) == [(change, job)]
+
+
+@pytest.mark.parametrize("outcome", [Again(), Wait(WaitReason.LIMIT)])
+async def test_a_retry_that_became_a_cancel_is_told_as_one(store, outcome):
+    [job] = await put_in(store, new())
+    [lease] = await take(store)
+    await store.jobs.cancel([job])
+    before = await now(store)
+
+    await end(store, lease, outcome)
+
+    assert await told(store, before) == [(Change.CANCELLED, job)]
+
+
+async def test_enqueued_effects_are_told(store):
+    [job] = await put_in(store, new())
+    child = new()
+    [lease] = await take(store)
+    before = await now(store)
+
+    await end(store, lease, Done(), Enqueue(child))
+
+    assert sorted(await told(store, before)) == sorted([(Change.DONE, job), (Change.ENQUEUED, child.id)])
+
+
+async def test_leases_are_told_in_their_order(store):
+    jobs = await put_in(store, *(new(priority=priority) for priority in (3, 1, 2)))
+    before = await now(store)
+
+    await take(store)
+
+    order = [jobs[1], jobs[2], jobs[0]]
+    assert await told(store, before) == [(Change.CLAIMED, job) for job in order]
+
+
+async def test_losses_are_told_with_what_became_of_the_jobs(store, clock):
+    ready, off = await put_in(store, new(), new())
+    await take(store)
+    await store.jobs.cancel([off])
+    clock.turn(HOUR)
+    before = await now(store)
+
+    await store.jobs.reap(10)
+
+    changed = await told(store, before)
+    assert sorted(changed) == sorted([(Change.LOST, ready), (Change.LOST, off), (Change.CANCELLED, off)])
+
+
+async def test_a_poisoned_job_is_told_as_lost_and_dead(store, clock):
+    [job] = await put_in(store, new())
+    await take(store)
+    clock.turn(HOUR)
+    before = await now(store)
+
+    await store.jobs.reap(10, max_lost=1)
+
+    assert sorted(await told(store, before)) == sorted([(Change.LOST, job), (Change.DEAD, job)])
+
+
+async def test_a_cancel_tells_those_that_ended(store):
+    ready, later, running = await put_in(store, new(), new(delay=HOUR), new(priority=0))
+    await take(store, 1)
+    before = await now(store)
+
+    await store.jobs.cancel([ready, running, new_id(), later])
+
+    assert await told(store, before) == [(Change.CANCELLED, ready), (Change.CANCELLED, later)]
+
+
+async def test_a_replay_is_told(store):
+    [job, other] = await put_in(store, new(), new())
+    await run(store, DEAD)
+    before = await now(store)
+
+    await store.jobs.replay([other, job])
+
+    assert await told(store, before) == [(Change.REPLAYED, job)]
+
+
+async def test_a_release_is_told_as_again(store):
+    [job] = await put_in(store, new())
+    await run(store, Wait(WaitReason.LIMIT))
+    before = await now(store)
+
+    await store.jobs.release(WaitReason.LIMIT)
+
+    assert await told(store, before) == [(Change.AGAIN, job)]
+
+
+async def test_what_changes_no_job_is_not_told(store, clock):
+    [job, _] = await put_in(store, new(), new(delay=HOUR))
+    lease = await run(store, Done())
+    before = await now(store)
+
+    await store.jobs.enqueue([new(id=job)])
+    await end(store, lease, Done())
+    await take(store)
+    await store.jobs.exchange([])
+    await store.jobs.reap(10)
+    await store.jobs.cancel([job, new_id()])
+    await store.jobs.replay([job])
+    await store.jobs.release(WaitReason.LIMIT)
+    await store.jobs.renew([lease], MINUTE)
+    await store.jobs.watch([job], MINUTE)
+    await store.queues.pause(["default"])
+    await store.queues.resume(["default"])
+
+    assert await changes(store, before) == []
+
+
+async def test_a_note_and_a_request_to_stop_are_not_told(store):
+    [job] = await put_in(store, new())
+    [lease] = await take(store)
+    before = await now(store)
+
+    await store.jobs.note([(lease, b"1")])
+    await store.jobs.cancel([job])
+
+    assert await changes(store, before) == []
+
+
+async def test_turns_of_a_lane_and_promotions_are_not_told(store, clock):
+    [first, second] = await put_in(store, laned(), laned(delay=MINUTE))
+    [lease] = await take(store)
+    clock.turn(HOUR)
+    await take(store)
+    before = await now(store)
+
+    await end(store, lease, Done())
+
+    assert await told(store, before) == [(Change.DONE, first)]
+    assert [lease.id for lease in await take(store)] == [second]
+
+
+async def test_the_release_of_a_parent_is_not_told(store):
+    parent = new(children=1)
+    child = new(parent=parent.id)
+    await store.jobs.enqueue([parent, child])
+    before = await now(store)
+
+    await store.jobs.cancel([child.id])
+
+    assert await told(store, before) == [(Change.CANCELLED, child.id)]
+
+
+async def test_a_store_opened_without_events_tells_nothing(another):
+    silent = await another(events=False)
+    [job] = await put_in(silent, new())
+    await run(silent, DEAD)
+
+    await silent.jobs.replay([job])
+
+    assert await changes(silent) == []
+    assert await silent.streams.publish([]) == []
+
+
+async def test_five_hundred_jobs_are_told_in_one_event(store):
+    jobs = [new() for _ in range(500)]
+
+    await store.jobs.enqueue(jobs)
+
+    assert await told(store, 0) == [(Change.ENQUEUED, job.id) for job in jobs]
+
+
+async def test_prune_leaves_the_newest_ten_thousand_events(store):
+    for _ in range(101):
+        await asyncio.gather(*(store.jobs.enqueue([new()]) for _ in range(100)))
+    newest = await store.streams.read(LIFECYCLE, after=10_099)
+
+    for _ in range(3):
+        await store.jobs.prune(1000)
+
+    [oldest, *_] = await store.streams.read(LIFECYCLE, limit=1)
+    assert oldest.offset == 101
+    assert await store.streams.read(LIFECYCLE, after=10_099) == newest

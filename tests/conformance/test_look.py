@@ -1,0 +1,269 @@
+"""Looking at jobs: one by one, many at a time, and counted."""
+
+import pytest
+
+from packhorse.model.effect import Enqueue
+from packhorse.model.job import Failure, Job, State, Unique, failure
+from packhorse.model.lease import Settlement
+from packhorse.model.page import Filter, Page
+from packhorse.model.reason import DeadReason, WaitReason
+from tests.conformance.invariants import plain
+from tests.making import (
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    WORKER,
+    Again,
+    Dead,
+    Done,
+    Held,
+    Wait,
+    end,
+    found,
+    laned,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    take,
+)  # fmt: skip
+
+
+async def test_answer_each_id_with_all_that_is_known_of_its_job_or_none(store, clock):
+    parent, born = new_id(), clock.now()
+    wish = new(
+        "mail.send", queue="mail", payload=b"[1]", headers=b'{"a":1}', tenant="acme", priority=3, lane="a",
+        lane_limit=2, parent=parent, unique=Unique("k"),
+    )  # fmt: skip
+    await store.jobs.enqueue([wish])
+    clock.turn(SECOND)
+    await run(store, Again(error=failure("Broken", "oops")), queue="mail")
+    [lease] = await take(store, 1, "mail")
+    await store.jobs.note([(lease, b"50")])
+    await store.jobs.cancel([wish.id])
+
+    [none, job] = await store.jobs.get([new_id(), wish.id])
+
+    assert none is None
+    assert job == Job(
+        id=wish.id, task="mail.send", queue="mail", payload=b"[1]", headers=b'{"a":1}', priority=3, born=born,
+        state=State.RUNNING, since=lease.until, tenant="acme", lane="a", lane_limit=2, parent=parent, unique="k",
+        attempt=2, worker=WORKER, cancelling=True, progress=b"50",
+        failures=(Failure("Broken", "oops", "", 1, clock.now()),),
+    )  # fmt: skip
+
+
+async def test_what_is_known_of_an_ended_job_is_all_of_it(store, clock):
+    wish = new("parent", payload=b"[1]", tenant="acme")
+    await store.jobs.enqueue([wish])
+    [lease] = await take(store)
+    await end(store, lease, Held(1), Enqueue(new("child", parent=wish.id)))
+    await run(store, Done())
+    clock.turn(SECOND)
+
+    await end(store, lease, Dead(DeadReason.EXHAUSTED, failure("Broken")))
+
+    assert await one(store, wish.id) == Job(
+        id=wish.id, task="parent", queue="default", payload=b"[1]", headers=b"{}", priority=10,
+        born=clock.now() - SECOND, state=State.DEAD, since=clock.now(), tenant="acme", attempt=1, delivered=1,
+        reason=DeadReason.EXHAUSTED, failures=(Failure("Broken", "", "", 1, clock.now()),),
+    )  # fmt: skip
+
+
+async def test_ids_are_answered_in_the_order_asked(store):
+    jobs = await put_in(store, *(new() for _ in range(20)))
+    wanted = [*reversed(jobs), jobs[0], jobs[0]]
+
+    answers = await store.jobs.get(wanted)
+
+    assert [job.id for job in answers] == wanted
+
+
+async def test_look_at_no_more_than_a_thousand_jobs_and_answer_those_that_fit_with_a_cursor_while_there_may_be_more(
+    store,
+):
+    for _ in range(3):
+        await put_in(store, *(new("hay") for _ in range(500)))
+    [needle] = await put_in(store, new("needle"))
+
+    page = await store.jobs.find(Filter(task="needle"))
+
+    assert page.items == ()
+    assert page.cursor is not None
+    assert [job.id for job in await found(store, task="needle")] == [needle]
+
+
+async def test_a_page_holds_no_more_than_its_limit(store):
+    jobs = await put_in(store, *(new() for _ in range(25)))
+
+    pages, cursor = [], None
+    while not pages or cursor:
+        pages.append(await store.jobs.find(Filter(), limit=10, cursor=cursor))
+        cursor = pages[-1].cursor
+
+    assert max(len(page.items) for page in pages) <= 10
+    assert [job.id for page in pages for job in page.items] == jobs
+
+
+async def test_nothing_found_has_no_cursor(store):
+    assert await store.jobs.find(Filter()) == Page(())
+
+
+async def test_following_the_cursor_visits_every_job_that_does_not_move_exactly_once(store, clock):
+    ids = await put_in(store, *(new(queue=f"q{number % 3}", delay=number % 2 * HOUR) for number in range(300)))
+    page = await store.jobs.find(Filter(), limit=40)
+    seen = [job.id for job in page.items]
+    moved: set[bytes] = set()
+
+    while page.cursor:
+        gone = [job for job in ids if job not in moved][::29][:2]
+        await store.jobs.cancel(gone)
+        moved.update(gone)
+        await put_in(store, new(queue="q1"), new(queue="q2", delay=MINUTE))
+        page = await store.jobs.find(Filter(), limit=40, cursor=page.cursor)
+        seen += [job.id for job in page.items]
+
+    still = [job for job in ids if job not in moved]
+    assert sorted(job for job in seen if job in set(still)) == sorted(still)
+
+
+async def test_a_thousand_and_more_jobs_in_every_state_are_found_once(store, clock):
+    for _ in range(4):
+        await put_in(store, *(new(delay=number % 2 * HOUR) for number in range(250)))
+    leases = await take(store, 400)
+    await store.jobs.exchange([Settlement(lease, Done()) for lease in leases[:100]])
+    await store.jobs.exchange([Settlement(lease, DEAD) for lease in leases[100:150]])
+    await store.jobs.exchange([Settlement(lease, Wait(WaitReason.LIMIT)) for lease in leases[150:200]])
+    await put_in(store, *(laned() for _ in range(100)))
+
+    jobs = await found(store, limit=77)
+
+    assert len(jobs) == len({job.id for job in jobs}) == 1100
+    by_state = {state: sum(job.state is state for job in jobs) for state in State}
+    assert by_state == {
+        State.SCHEDULED: 500, State.READY: 101, State.RUNNING: 200, State.WAITING: 149, State.DONE: 100,
+        State.DEAD: 50, State.CANCELLED: 0,
+    }  # fmt: skip
+
+
+async def test_within_a_queue_scheduled_jobs_come_soonest_first_ready_ones_best_first_waiting_ones_longest_first_ended_ones_newest_first(  # noqa: E501
+    store, clock
+):
+    later, sooner = await put_in(store, new("due", delay=2 * HOUR), new("due", delay=HOUR))
+    rounds = []
+    for _ in range(3):
+        clock.turn(SECOND)
+        await put_in(store, new("wait", priority=0))
+        rounds.append(await run(store, Wait(WaitReason.CIRCUIT)))
+        await put_in(store, new("end", priority=0))
+        rounds.append(await run(store, Done()))
+    last, first, second = await put_in(store, *(new("ready", priority=priority) for priority in (9, 1, 2)))
+
+    async def order(state: State) -> list[bytes]:
+        return [job.id for job in await found(store, limit=2, queue="default", state=state)]
+
+    assert await order(State.SCHEDULED) == [sooner, later]
+    assert await order(State.READY) == [first, second, last]
+    assert await order(State.WAITING) == [lease.id for lease in rounds[0::2]]
+    assert await order(State.DONE) == [lease.id for lease in reversed(rounds[1::2])]
+
+
+async def mixture(store) -> None:
+    """Jobs that differ in everything one can look for."""
+    parent = bytes(15) + b"\1"
+    await put_in(
+        store,
+        new("plain"),
+        new("kept", queue="other", tenant="acme", delay=HOUR),
+        new("kept", tenant="acme", parent=parent),
+        laned("a", task="lane", tenant="umbrella"),
+        laned("a", task="lane", queue="other"),
+        laned("a", task="lane"),
+        new("family", children=2),
+    )
+    await put_in(store, new("dead", priority=0))
+    await run(store, DEAD)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        ({}, 8),
+        ({"queue": "other"}, 2),
+        ({"queue": "nowhere"}, 0),
+        ({"state": State.READY}, 4),
+        ({"state": State.WAITING}, 2),
+        ({"state": State.CANCELLED}, 0),
+        ({"queue": "other", "state": State.SCHEDULED}, 1),
+        ({"task": "kept"}, 2),
+        ({"task": "kept", "state": State.SCHEDULED}, 1),
+        ({"reason": WaitReason.LANE}, 1),
+        ({"reason": WaitReason.CHILDREN}, 1),
+        ({"reason": DeadReason.FINAL}, 1),
+        ({"reason": DeadReason.POISON}, 0),
+        ({"lane": "a"}, 3),
+        ({"lane": "a", "queue": "other"}, 1),
+        ({"tenant": "acme"}, 2),
+        ({"tenant": "acme", "queue": "default"}, 1),
+        ({"parent": bytes(15) + b"\1"}, 1),
+        ({"parent": bytes(16)}, 0),
+    ],
+)
+async def test_each_filter_finds_what_fits_and_nothing_else(store, wanted, count):
+    await mixture(store)
+
+    jobs = await found(store, limit=2, **wanted)
+
+    assert len(jobs) == count
+    assert all(Filter(**wanted).fits(job) for job in jobs)
+
+
+async def test_jobs_are_found_by_their_age(store, clock):
+    await put_in(store, new())
+    clock.turn(SECOND)
+    [young] = await put_in(store, new())
+
+    assert [job.id for job in await found(store, born_since=clock.now())] == [young]
+
+
+async def test_count_the_jobs_of_every_queue_by_state(store):
+    await mixture(store)
+
+    counts = plain(await store.jobs.count())
+
+    assert counts == {
+        ("default", State.READY): 3,
+        ("default", State.WAITING): 2,
+        ("default", State.DEAD): 1,
+        ("other", State.SCHEDULED): 1,
+        ("other", State.READY): 1,
+    }
+
+
+async def test_an_empty_store_counts_nothing(store):
+    assert plain(await store.jobs.count()) == {}
+
+
+async def test_counts_follow_a_job_through_its_life(store, clock):
+    async def now() -> State:
+        [((_, state), count)] = plain(await store.jobs.count()).items()
+        assert count == 1
+        return state
+
+    [job] = await put_in(store, new(delay=SECOND))
+    seen = [await now()]
+    clock.turn(SECOND)
+    for outcome in (Again(), Wait(WaitReason.LIMIT), DEAD, Done()):
+        [lease] = await take(store)
+        seen.append(await now())
+        await end(store, lease, outcome)
+        seen.append(await now())
+        await store.jobs.release(WaitReason.LIMIT)
+        await store.jobs.replay([job])
+    await store.jobs.drop([job])
+
+    scheduled, ready, running, waiting, done, dead, _ = State
+    assert seen == [scheduled, running, ready, running, waiting, running, dead, running, done]
+    assert plain(await store.jobs.count()) == {}
