@@ -268,6 +268,7 @@ class Database:
         if not waiting:
             return served
         written: list[Call] = []
+        committing = False
         try:
             with self._locked():
                 connection.execute("BEGIN IMMEDIATE")
@@ -280,11 +281,12 @@ class Database:
                     step = self._one(connection, call, step)
                     work, ends = work or step.work, ends or step.ends
                 connection.execute(SQL.set_moment, (step.now, step.number))
+                committing = True
                 connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - the caller gets it
             _undo(connection)
             for call in written or [waiting.popleft()]:
-                call.error = call.error or unsure(error, begun=bool(written))
+                call.error = call.error or (unsure(error) if committing else translated(error))
                 served.append(call)
             return served
         if work:
@@ -300,9 +302,11 @@ class Database:
         try:
             call.result = call.work(step)
             step.finish(events=self._events)
-        except Exception as error:  # noqa: BLE001 - the caller gets it
-            connection.execute("ROLLBACK TO verb")
+        except Exception as error:
             call.error = translated(error)
+            if not connection.in_transaction:  # a full disk ends the whole transaction, not just this verb
+                raise
+            connection.execute("ROLLBACK TO verb")
             step = Step(connection, before.now, before.number)
         connection.execute("RELEASE verb")
         return step
@@ -418,11 +422,10 @@ def translated(error: BaseException) -> BaseException:
     return made
 
 
-def unsure(error: BaseException, *, begun: bool) -> BaseException:
-    """The error of a transaction as a whole: once it had begun to commit nobody knows what became of it."""
-    ours = translated(error)
-    if begun and isinstance(error, sqlite3.Error):
-        made = OutcomeUnknown(f"The commit failed ({error}): repeat the call with the same ids")
-        made.__cause__ = error
-        return made
-    return ours
+def unsure(error: BaseException) -> BaseException:
+    """The error of a commit: nobody knows what became of the transaction."""
+    if not isinstance(error, sqlite3.Error):
+        return error
+    made = OutcomeUnknown(f"The commit failed ({error}): repeat the call with the same ids")
+    made.__cause__ = error
+    return made

@@ -20,14 +20,13 @@ SELECT since FROM due WHERE queue = ?1 ORDER BY since, number LIMIT 1;
 SELECT 1 FROM ready WHERE queue = ?1 LIMIT 1;
 
 -- name: pick
-SELECT r.seq, r.priority, r.since, r.number, r.attempt + 1, r.lost, r.flags, j.id, j.task, j.payload, j.headers, j.born, j.lane, j.parent
-FROM (
-    SELECT * FROM ready WHERE queue = ?1
-    ORDER BY priority, since, number
-    LIMIT ?2
-) AS r
-CROSS JOIN jobs AS j ON j.seq = r.seq
-ORDER BY r.priority, r.since, r.number;
+SELECT
+    r.seq, r.priority, r.since, r.number, r.attempt + 1, r.lost, r.flags,
+    j.id, j.task, j.payload, j.headers, j.born, j.lane, j.parent
+FROM ready AS r CROSS JOIN jobs AS j ON j.seq = r.seq
+WHERE r.queue = ?1
+ORDER BY r.priority, r.since, r.number
+LIMIT ?2;
 
 -- name: lease
 INSERT INTO leases (seq, queue, priority, until, token, worker, attempt, lost, flags)

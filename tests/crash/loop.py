@@ -1,0 +1,89 @@
+"""Processes that enqueue, claim and settle until they are killed with SIGKILL, again and again.
+
+Run as a program: forks two such processes at a time from a small parent (a fork costs a millisecond, a fresh Python a
+hundred), kills each after a random while and replaces it, until so many were killed. What a process was told by the
+store goes to its ledger right away: ``E id`` for an acknowledged enqueue, ``S id`` for a written settlement.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+
+from packhorse.errors import StoreError
+from packhorse.model.effect import Publish
+from packhorse.model.ids import new_id
+from packhorse.model.job import NewJob
+from packhorse.model.lease import Ask, Settlement, Share, Verdict
+from packhorse.model.outcome import Again, Done
+from packhorse.stores import open_store
+
+LEASE = 400_000
+SETTLED = "settled"
+NEVER_POISON = 1_000_000
+
+
+async def live(url: str, namespace: str, ledger: int, chance: random.Random) -> None:
+    """Enqueue, claim and settle for ever."""
+    store = open_store(url, namespace=namespace)
+    await store.open()
+    worker, settlements = os.urandom(16), []
+    while True:
+        if chance.random() < 0.4:
+            lanes = [f"k{chance.randrange(8)}" if chance.random() < 0.3 else None for _ in range(chance.randint(1, 12))]
+            receipts = await store.jobs.enqueue([NewJob(task="work", id=new_id(), lane=lane) for lane in lanes])
+            note(ledger, "E", [receipt.id for receipt in receipts])
+        answer = await store.jobs.exchange(settlements, Ask(worker, (Share("default", 20),), LEASE))
+        written = zip(settlements, answer.verdicts, strict=True)
+        note(ledger, "S", [s.lease.id for s, v in written if v is Verdict.WRITTEN and isinstance(s.outcome, Done)])
+        settlements = [
+            Settlement(lease, Again(0))
+            if chance.random() < 0.1
+            else Settlement(lease, Done(), (Publish(SETTLED, lease.id.hex().encode()),))
+            for lease in answer.leases
+        ]
+        if chance.random() < 0.1:
+            await store.jobs.reap(100, max_lost=NEVER_POISON)
+
+
+def note(ledger: int, letter: str, ids: list[bytes]) -> None:
+    """Write down what the store said; one write, so that a kill leaves whole lines."""
+    if ids:
+        os.write(ledger, "".join(f"{letter} {job.hex()}\n" for job in ids).encode())
+
+
+def spawn(url: str, namespace: str, ledger: int, seed: int) -> int:
+    """Fork one process that lives until it is killed."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        asyncio.run(live(url, namespace, ledger, random.Random(seed)))
+    except StoreError as error:
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+    os._exit(7)
+
+
+def main(url: str, namespace: str, path: str, kills: int, seed: int) -> None:
+    """Keep two processes alive until so many were killed."""
+    chance = random.Random(seed)
+    ledger = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    pids, killed, failed = [spawn(url, namespace, ledger, chance.randrange(1 << 30)) for _ in range(2)], 0, 0
+    while killed < kills:
+        time.sleep(chance.uniform(0.01, 0.09))
+        victim = pids.pop(0)
+        os.kill(victim, signal.SIGKILL)
+        _, status = os.waitpid(victim, 0)
+        failed += not os.WIFSIGNALED(status)
+        killed += 1
+        pids.append(spawn(url, namespace, ledger, chance.randrange(1 << 30)))
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    sys.exit(9 if failed else 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
