@@ -12,24 +12,8 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD,
-    HOUR,
-    SECOND,
-    Again,
-    Cancelled,
-    Done,
-    Held,
-    Wait,
-    ask,
-    end,
-    found,
-    new,
-    one,
-    put_in,
-    run,
-    state,
-    states,
-    take,
+    DEAD, HOUR, SECOND, Again, Cancelled, Done, Held, Wait, ask, end, found, new, one, put_in, run, state,
+    states, take,
 )  # fmt: skip
 
 GO = On("signal", "go")

@@ -8,21 +8,8 @@ from packhorse.errors import TooManyItems
 from packhorse.model.ids import chosen_id
 from packhorse.model.job import Receipt, State, Unique
 from tests.making import (
-    DEAD,
-    HOUR,
-    MINUTE,
-    SECOND,
-    Done,
-    found,
-    new,
-    new_id,
-    one,
-    put_in,
-    run,
-    state,
-    states,
-    take,
-)
+    DEAD, HOUR, MINUTE, SECOND, Done, found, new, new_id, one, put_in, run, state, states, take,
+)  # fmt: skip
 
 
 async def test_store_jobs_all_or_none_and_say_for_each_which_job_stands_for_it(store):

@@ -7,21 +7,7 @@ from packhorse.model.job import State
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD,
-    HOUR,
-    Again,
-    Done,
-    Wait,
-    drain,
-    end,
-    laned,
-    new,
-    one,
-    put_in,
-    run,
-    state,
-    states,
-    take,
+    DEAD, HOUR, Again, Done, Wait, drain, end, laned, new, one, put_in, run, state, states, take,
 )  # fmt: skip
 
 READY, WAITING, RUNNING, SCHEDULED = State.READY, State.WAITING, State.RUNNING, State.SCHEDULED

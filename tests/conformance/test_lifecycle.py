@@ -10,23 +10,8 @@ from packhorse.model.lease import Settlement
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD,
-    HOUR,
-    MINUTE,
-    Again,
-    Cancelled,
-    Done,
-    Held,
-    Wait,
-    ask,
-    changes,
-    end,
-    laned,
-    new,
-    new_id,
-    put_in,
-    run,
-    take,
+    DEAD, HOUR, MINUTE, Again, Cancelled, Done, Held, Wait, ask, changes, end, laned, new, new_id, put_in,
+    run, take,
 )  # fmt: skip
 
 

@@ -9,25 +9,8 @@ from packhorse.model.page import Filter, Page
 from packhorse.model.reason import DeadReason, WaitReason
 from tests.conformance.invariants import plain
 from tests.making import (
-    DEAD,
-    HOUR,
-    MINUTE,
-    SECOND,
-    WORKER,
-    Again,
-    Dead,
-    Done,
-    Held,
-    Wait,
-    end,
-    found,
-    laned,
-    new,
-    new_id,
-    one,
-    put_in,
-    run,
-    take,
+    DEAD, HOUR, MINUTE, SECOND, WORKER, Again, Dead, Done, Held, Wait, end, found, laned, new, new_id, one,
+    put_in, run, take,
 )  # fmt: skip
 
 

@@ -10,24 +10,8 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    BROKEN,
-    DEAD,
-    MINUTE,
-    OTHER,
-    Again,
-    Cancelled,
-    Done,
-    Held,
-    Wait,
-    ask,
-    end,
-    found,
-    new,
-    one,
-    put_in,
-    run,
-    state,
-    take,
+    BROKEN, DEAD, MINUTE, OTHER, Again, Cancelled, Done, Held, Wait, ask, end, found, new, one, put_in, run,
+    state, take,
 )  # fmt: skip
 
 SETTLED = [

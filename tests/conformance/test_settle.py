@@ -8,27 +8,8 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import DeadReason, WaitReason
 from tests.making import (
-    BROKEN,
-    DEAD,
-    MINUTE,
-    OTHER,
-    SECOND,
-    Again,
-    Cancelled,
-    Dead,
-    Done,
-    Held,
-    Wait,
-    ask,
-    end,
-    new,
-    new_id,
-    one,
-    put_in,
-    run,
-    state,
-    states,
-    take,
+    BROKEN, DEAD, MINUTE, OTHER, SECOND, Again, Cancelled, Dead, Done, Held, Wait, ask, end, new, new_id, one,
+    put_in, run, state, states, take,
 )  # fmt: skip
 
 

@@ -13,25 +13,8 @@ from packhorse.model.lease import Lost, Renewed, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import DeadReason, WaitReason
 from tests.making import (
-    HOUR,
-    MINUTE,
-    OTHER,
-    SECOND,
-    WORKER,
-    Again,
-    Done,
-    Held,
-    Wait,
-    ask,
-    end,
-    laned,
-    new,
-    one,
-    put_in,
-    run,
-    state,
-    states,
-    take,
+    HOUR, MINUTE, OTHER, SECOND, WORKER, Again, Done, Held, Wait, ask, end, laned, new, one, put_in, run,
+    state, states, take,
 )  # fmt: skip
 
 

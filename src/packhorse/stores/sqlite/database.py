@@ -10,23 +10,21 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from packhorse.errors import (
     DurabilityNotMet,
-    OutcomeUnknown,
-    PackhorseError,
-    SchemaMismatch,
     StoreClosed,
-    StoreError,
-    StoreFull,
     StoreUnavailable,
 )
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.stores.contract import Topic
+from packhorse.stores.sqlite.line import Call, Line, answer
 from packhorse.stores.sqlite.step import SQL, Step
+from packhorse.stores.sqlite.translate import translated, unsure
+from packhorse.stores.sqlite.wakes import Wakes
 
 try:
     import fcntl
@@ -34,74 +32,12 @@ except ImportError:  # Windows: SQLite's own locking has to do
     fcntl = None  # type: ignore[assignment]
 
 T = TypeVar("T")
-Work = Callable[[Step], Any]
 
 FLOOR = (3, 38)
 MERGED_CALLS = 500
 MERGED_TIME = 50_000
 BUSY_SECONDS = 30
-POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
 PRAGMAS = ("synchronous = FULL", "cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
-
-
-class Call:
-    """One verb on its way to a thread and back."""
-
-    __slots__ = ("answer", "error", "future", "loop", "result", "skip", "work")
-
-    def __init__(self, work: Work, skip: Work | None) -> None:
-        self.work = work
-        self.skip = skip
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def deliver(self) -> None:
-        """Hand the answer to the caller, on its loop."""
-        if self.future.cancelled():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
-
-
-class Line:
-    """Calls that wait for a thread: urgent ones first, each kind in order."""
-
-    def __init__(self, name: str, serve: Callable[["Line"], None]) -> None:
-        self._calls: deque[Call] = deque()
-        self._urgent: deque[Call] = deque()
-        self._there = threading.Condition()
-        self._stopping = False
-        self._thread = threading.Thread(target=serve, args=(self,), name=name, daemon=True)
-        self._thread.start()
-
-    def put(self, call: Call, *, urgent: bool = False) -> None:
-        """Stand in line."""
-        with self._there:
-            if self._stopping:
-                raise StoreClosed("The store is closed: open it again before calling it")
-            (self._urgent if urgent else self._calls).append(call)
-            self._there.notify()
-
-    def take(self, most: int) -> list[Call]:
-        """Wait for calls and take those that are there; none when the line is closed and empty."""
-        with self._there:
-            while not (self._urgent or self._calls or self._stopping):
-                self._there.wait()
-            taken: list[Call] = []
-            while len(taken) < most and (self._urgent or self._calls):
-                taken.append((self._urgent or self._calls).popleft())
-            return taken
-
-    def stop(self) -> None:
-        """Serve what waits, then end the thread."""
-        with self._there:
-            self._stopping = True
-            self._there.notify()
-        self._thread.join()
 
 
 class Database:
@@ -114,9 +50,7 @@ class Database:
         self._events = events
         self._pid = 0
         self._inline = threading.RLock()
-        self._listeners: dict[Topic, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {
-            topic: set() for topic in Topic
-        }
+        self.wakes = Wakes(path)
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
         self._writer: Line | None = None
@@ -236,7 +170,7 @@ class Database:
         while calls := line.take(MERGED_CALLS):
             waiting = deque(calls)
             while waiting:
-                _answer(self._transact(connection, waiting))
+                answer(self._transact(connection, waiting))
 
     def _serve_reads(self, line: Line) -> None:
         assert self._reading is not None
@@ -244,7 +178,7 @@ class Database:
         while calls := line.take(MERGED_CALLS):
             for call in calls:
                 self._look(connection, call)
-            _answer(calls)
+            answer(calls)
 
     def _look(self, connection: sqlite3.Connection, call: Call) -> None:
         try:
@@ -290,9 +224,9 @@ class Database:
                 served.append(call)
             return served
         if work:
-            self._wake(Topic.WORK)
+            self.wakes.wake(Topic.WORK)
         if ends:
-            self._wake(Topic.ENDS)
+            self.wakes.wake(Topic.ENDS)
         return served + written
 
     def _one(self, connection: sqlite3.Connection, call: Call, before: Step) -> Step:
@@ -351,81 +285,8 @@ class Database:
         except sqlite3.Error as error:
             raise translated(error) from error
 
-    # -- wake-ups
-
-    def _wake(self, topic: Topic) -> None:
-        for loop, event in tuple(self._listeners[topic]):
-            with contextlib.suppress(RuntimeError):  # the listener's loop is gone
-                loop.call_soon_threadsafe(event.set)
-
-    async def wakes(self, topic: Topic) -> AsyncIterator[None]:
-        """Yield at once when this process changed something, and within 25 ms when another did."""
-        event = asyncio.Event()
-        listener = (asyncio.get_running_loop(), event)
-        self._listeners[topic].add(listener)
-        watching = None if self.memory else self._connection()
-        try:
-            seen, pause = _version(watching), POLL_FIRST
-            while True:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), pause if watching else None)
-                version = _version(watching)
-                if event.is_set() or version != seen:
-                    event.clear()
-                    seen, pause = version, POLL_FIRST
-                    yield
-                else:
-                    pause = min(pause * POLL_GROWTH, POLL_LAST)
-        finally:
-            self._listeners[topic].discard(listener)
-            if watching is not None:
-                watching.close()
-
-
-def _answer(calls: list[Call]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[Call]] = {}
-    for call in calls:
-        by_loop.setdefault(call.loop, []).append(call)
-    for loop, its in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the caller's loop is gone
-            loop.call_soon_threadsafe(_deliver, its)
-
-
-def _deliver(calls: list[Call]) -> None:
-    for call in calls:
-        call.deliver()
-
 
 def _undo(connection: sqlite3.Connection) -> None:
     with contextlib.suppress(sqlite3.Error):
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-def _version(connection: sqlite3.Connection | None) -> int:
-    return 0 if connection is None else int(connection.execute("PRAGMA data_version").fetchone()[0])
-
-
-def translated(error: BaseException) -> BaseException:
-    """The error of the driver as one of ours."""
-    if isinstance(error, PackhorseError) or not isinstance(error, sqlite3.Error):
-        return error
-    text, kind = str(error), StoreError
-    if "full" in text:
-        kind, text = StoreFull, f"{text}: free some disk space"
-    elif "locked" in text or "busy" in text or "unable to open" in text or "readonly" in text or "disk I/O" in text:
-        kind = StoreUnavailable
-    elif "no such table" in text:
-        kind, text = SchemaMismatch, "The layout of the store is missing: call `await store.migrate()`"
-    made = kind(text)
-    made.__cause__ = error
-    return made
-
-
-def unsure(error: BaseException) -> BaseException:
-    """The error of a commit: nobody knows what became of the transaction."""
-    if not isinstance(error, sqlite3.Error):
-        return error
-    made = OutcomeUnknown(f"The commit failed ({error}): repeat the call with the same ids")
-    made.__cause__ = error
-    return made

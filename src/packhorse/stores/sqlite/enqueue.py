@@ -33,13 +33,9 @@ def _together(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
         for job, due in zip(jobs, dues, strict=True)
     ]  # fmt: skip
     first = step.number + 1
-    step.run("SAVEPOINT together")
-    written = step.run(SQL.add_jobs, first, b"".join(ids), now, as_json(rows)).rowcount
-    if written != len(jobs):
-        step.run("ROLLBACK TO together")
-        step.run("RELEASE together")
+    if step.run(SQL.add_jobs, first, b"".join(ids), now, as_json(rows)).rowcount != len(jobs):
+        step.run(SQL.take_back_jobs, first)
         return None
-    step.run("RELEASE together")
     step.next(len(jobs))
     if all(due <= now and job.lane is None for job, due in zip(jobs, dues, strict=True)):
         step.run(SQL.ready_new, first, step.number, now)

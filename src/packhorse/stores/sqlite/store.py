@@ -53,7 +53,7 @@ class SQLiteStore:
 
     def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for."""
-        return self._database.wakes(topic)
+        return self._database.wakes.listen(topic)
 
 
 def path_of(url: str) -> str:

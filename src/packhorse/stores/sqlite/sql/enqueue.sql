@@ -16,6 +16,9 @@ FROM json_each(?4)
 WHERE NOT EXISTS (SELECT 1 FROM tombs WHERE id = substr(?2, key * 16 + 1, 16))
 ON CONFLICT DO NOTHING;
 
+-- name: take_back_jobs
+DELETE FROM jobs WHERE seq >= ?1;
+
 -- name: ready_new
 INSERT INTO ready (seq, queue, priority, since, number, attempt, lost, flags)
 SELECT seq, queue, priority, ?3, seq, 0, 0, flags FROM jobs

@@ -1,0 +1,57 @@
+"""Other releases of Packhorse: copies of the package with other steps of the layout, run in their own process."""
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import packhorse
+
+PROGRAM = """
+import asyncio, sys
+from packhorse.stores import open_store
+
+async def main(verb, url, namespace):
+    store = open_store(url, namespace=namespace)
+    try:
+        print("ok", await getattr(store, verb)())
+    except Exception as error:
+        print(type(error).__name__, error)
+    finally:
+        await store.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+class Release:
+    """A copy of the package that can be changed and asked to open or migrate a place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(Path(packhorse.__file__).parent, folder / "packhorse", ignore=shutil.ignore_patterns("*.pyc"))
+
+    def steps(self) -> list[Path]:
+        """The files of the steps, in order."""
+        found = sorted((self.folder / "packhorse" / "stores").glob("*/migrations/*.*"))
+        return [path for path in found if path.suffix in (".sql", ".lua")]
+
+    def add_a_step(self) -> None:
+        """Make it a later release, whose layout has one step more on every store."""
+        for last in {path.parent: path for path in self.steps()}.values():
+            last.with_name("9999_later" + last.suffix).write_text("-- A step of a later release.\n")
+
+    def change_a_step(self) -> None:
+        """Make it a release in which somebody edited steps that were taken already."""
+        for path in self.steps():
+            path.write_text(path.read_text() + "-- A line more.\n")
+
+    async def run(self, verb: str, url: str, namespace: str) -> str:
+        """What this release says when it opens or migrates a place."""
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PROGRAM, verb, url, namespace,
+            env={**os.environ, "PYTHONPATH": str(self.folder)}, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        out, _ = await child.communicate()
+        return out.decode().strip()

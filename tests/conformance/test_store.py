@@ -1,0 +1,230 @@
+"""Opening and closing stores, their layout and their time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from packhorse.errors import SchemaMismatch, StoreClosed
+from packhorse.model.clock import SYSTEM
+from packhorse.model.effect import Publish, Put
+from packhorse.model.ids import new_token
+from packhorse.model.job import State
+from packhorse.model.page import Filter
+from packhorse.model.reason import WaitReason
+from packhorse.model.worker import Worker
+from packhorse.stores import open_store
+from tests.conformance.releases import Release
+from tests.making import HOUR, MINUTE, WORKER, Done, ask, new, new_id, put_in, run, state, take
+
+
+@pytest.fixture
+async def place(url, tmp_path) -> AsyncIterator[tuple[str, str]]:
+    """An address and a namespace where no layout was made yet; what lives in memory gets a file to outlive it."""
+    fresh = f"fresh_{new_token().hex()}"
+    yield f"sqlite:///{tmp_path / 'fresh.db'}" if url.startswith("sqlite:") else url, fresh
+    if url.startswith("postgres"):
+        import asyncpg
+
+        connection = await asyncpg.connect(url)
+        await connection.execute(f"DROP SCHEMA IF EXISTS {fresh} CASCADE")
+        await connection.close()
+
+
+@pytest.fixture
+async def made(place) -> AsyncIterator:
+    """Makes stores of the fresh place, none of them open yet."""
+    stores = []
+
+    def make(**options):
+        stores.append(open_store(place[0], namespace=place[1], **options))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        await store.close()
+
+
+async def test_connect_and_refuse_a_layout_that_is_missing_too_old_or_newer_than_this_release_saying_what_to_do(
+    made,
+):
+    store = made()
+
+    with pytest.raises(SchemaMismatch, match="migrate"):
+        await store.open()
+
+    await store.migrate()
+    await store.open()
+    assert await store.jobs.count() == {}
+
+
+async def test_a_layout_made_by_a_later_release_is_refused(made, place, tmp_path):
+    later = Release(tmp_path / "later")
+    later.add_a_step()
+    assert (await later.run("migrate", *place)).startswith("ok")
+
+    with pytest.raises(SchemaMismatch, match=r"(?i)upgrade"):
+        await made().open()
+
+
+async def test_a_layout_made_by_an_earlier_release_is_refused(made, place, tmp_path):
+    await made().migrate()
+    later = Release(tmp_path / "later")
+    later.add_a_step()
+
+    said = await later.run("open", *place)
+
+    assert said.startswith("SchemaMismatch")
+    assert "migrate" in said
+
+
+async def test_bring_the_layout_up_to_date_and_answer_the_names_of_the_steps_taken(made, place, tmp_path):
+    steps = await made().migrate()
+    later = Release(tmp_path / "later")
+    later.add_a_step()
+
+    assert steps
+    assert await later.run("migrate", *place) == "ok ['9999_later']"
+    assert (await later.run("open", *place)).startswith("ok")
+
+
+async def test_an_up_to_date_store_takes_no_step(store):
+    [job] = await put_in(store, new())
+
+    assert await store.migrate() == []
+
+    assert await state(store, job) is State.READY
+
+
+async def test_two_migrators_at_once_take_each_step_once(made):
+    first, second, third = await asyncio.gather(made().migrate(), made().migrate(), made().migrate())
+
+    taken = [*first, *second, *third]
+    assert taken
+    assert len(set(taken)) == len(taken)
+    store = made()
+    assert await store.migrate() == []
+    await store.open()
+
+
+async def test_a_step_that_was_changed_after_it_was_taken_is_refused(made, place, tmp_path):
+    await made().migrate()
+    other = Release(tmp_path / "other")
+    other.change_a_step()
+
+    said = [await other.run(verb, *place) for verb in ("migrate", "open")]
+
+    assert [words.split()[0] for words in said] == ["SchemaMismatch", "SchemaMismatch"]
+
+
+async def calls(store, lease) -> AsyncIterator:
+    """A call of every verb."""
+    jobs, records = store.jobs, store.records
+    yield jobs.enqueue([new()])
+    yield jobs.exchange([], ask())
+    yield jobs.renew([lease], MINUTE)
+    yield jobs.reap(1)
+    yield jobs.release(WaitReason.LIMIT)
+    yield jobs.cancel([lease.id])
+    yield jobs.replay([lease.id])
+    yield jobs.note([(lease, b"1")])
+    yield jobs.watch([lease.id], MINUTE)
+    yield jobs.prune(1)
+    yield jobs.drop([lease.id])
+    yield jobs.get([lease.id])
+    yield jobs.find(Filter())
+    yield jobs.count()
+    yield store.queues.pause(["default"])
+    yield store.queues.resume(["default"])
+    yield store.queues.stats()
+    yield records.put([Put("kind", "key", b"1")])
+    yield records.get("kind", ["key"])
+    yield records.find("kind")
+    yield records.due("kind", 1)
+    yield records.drop("kind", ["key"])
+    yield store.streams.publish([Publish("news", b"1")])
+    yield store.streams.read("news")
+    yield store.fleet.beat(Worker(id=WORKER, name="ox"), MINUTE)
+    yield store.fleet.workers()
+    yield store.ping()
+
+
+async def test_let_go_of_everything_a_closed_store_refuses_calls_and_closing_twice_is_harmless(another):
+    store = await another()
+    await put_in(store, new())
+    [lease] = await take(store)
+
+    await store.close()
+    await store.close()
+
+    async for call in calls(store, lease):
+        with pytest.raises(StoreClosed):
+            await call
+
+
+async def test_a_store_that_is_not_open_refuses_calls(made, store):
+    await put_in(store, new())
+    [lease] = await take(store)
+    shut = made()
+    await shut.migrate()
+
+    async for call in calls(shut, lease):
+        with pytest.raises(StoreClosed):
+            await call
+
+
+async def test_a_store_that_was_never_opened_can_be_closed(made):
+    store = made()
+
+    await store.close()
+    await store.close()
+
+
+async def test_what_was_stored_is_there_for_the_next_who_opens_it(made, clock):
+    first = made(clock=clock)
+    await first.migrate()
+    await first.open()
+    done, ready = await put_in(first, new(payload=b"1"), new())
+    await run(first, Done(b"2"))
+    await first.records.put([Put("kind", "key", b"3")])
+    before = await first.jobs.get([done, ready])
+    await first.close()
+
+    second = made(clock=clock)
+    await second.open()
+
+    assert await second.jobs.get([done, ready]) == before
+    assert [record.value for record in (await second.records.find("kind")).items] == [b"3"]
+    assert [lease.id for lease in await take(second)] == [ready]
+
+
+async def test_answer_with_the_stores_time(store, clock):
+    assert await store.ping() == clock.now()
+    clock.turn(HOUR + 1)
+
+    assert await store.ping() == clock.now()
+
+
+async def test_without_a_clock_given_the_stores_own_time_rules(made):
+    store = made()
+    await store.migrate()
+    await store.open()
+
+    first = await store.ping()
+    [job] = await put_in(store, new())
+    [stored] = await store.jobs.get([job])
+    last = (await store.jobs.exchange([], ask())).now
+
+    assert abs(first - SYSTEM.now()) < HOUR
+    assert first <= stored.born <= last
+
+
+async def test_two_stores_on_one_place_see_the_same(store, second):
+    [job] = await put_in(store, new())
+    [lease] = await take(second)
+    await store.jobs.note([(lease, b"1")])
+
+    [seen] = await second.jobs.get([job])
+
+    assert (seen.progress, await second.jobs.count()) == (b"1", await store.jobs.count())
+    assert await second.jobs.get([new_id()]) == [None]
