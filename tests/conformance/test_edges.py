@@ -5,9 +5,16 @@ from collections import UserString
 import pytest
 
 from packhorse.errors import (
-    InvalidArguments, InvalidId, InvalidInput, InvalidName, InvalidOption, InvalidTime, PayloadTooLarge,
-    TooManyEffects, TooManyItems,
-)  # fmt: skip
+    InvalidArguments,
+    InvalidId,
+    InvalidInput,
+    InvalidName,
+    InvalidOption,
+    InvalidTime,
+    PayloadTooLarge,
+    TooManyEffects,
+    TooManyItems,
+)
 from packhorse.model import caps
 from packhorse.model.codec import encode
 from packhorse.model.effect import Enqueue, Publish, Put

@@ -12,9 +12,25 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD, HOUR, SECOND, Again, Cancelled, Done, Held, Wait, ask, end, found, new, one, put_in, run, state,
-    states, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    SECOND,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    ask,
+    end,
+    found,
+    new,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 GO = On("signal", "go")
 
@@ -301,6 +317,17 @@ async def test_an_effect_makes_the_jobs_ready_that_wait_for_its_record(store, cl
 
     ready = await one(store, waiter)
     assert (ready.state, ready.since, ready.reason) == (State.READY, clock.now(), None)
+
+
+async def test_a_job_released_by_an_effect_is_leased_in_the_same_call(store):
+    [waiter] = await put_in(store, new())
+    await run(store, Wait(WaitReason.SIGNAL, GO))
+    await put_in(store, new())
+    [lease] = await take(store)
+
+    answer = await store.jobs.exchange([Settlement(lease, Done(), (Put("signal", "go", b"1"),))], ask())
+
+    assert [lease.id for lease in answer.leases] == [waiter]
 
 
 async def test_a_record_that_is_not_new_enough_is_waited_for(store):

@@ -6,9 +6,27 @@ from packhorse.model.job import Keep, Receipt, State, Unique
 from packhorse.model.lease import Renewed, Verdict
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD, HOUR, MINUTE, SECOND, Again, Cancelled, Done, Wait, delivered, end, found, laned, new, new_id, one,
-    put_in, run, state, states, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Again,
+    Cancelled,
+    Done,
+    Wait,
+    delivered,
+    end,
+    found,
+    laned,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 CANCELLED = State.CANCELLED
 

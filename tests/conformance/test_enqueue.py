@@ -8,8 +8,21 @@ from packhorse.errors import TooManyItems
 from packhorse.model.ids import chosen_id
 from packhorse.model.job import Receipt, State, Unique
 from tests.making import (
-    DEAD, HOUR, MINUTE, SECOND, Done, found, new, new_id, one, put_in, run, state, states, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Done,
+    found,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 
 async def test_store_jobs_all_or_none_and_say_for_each_which_job_stands_for_it(store):
@@ -89,14 +102,17 @@ async def test_no_jobs_are_no_trouble(store):
     assert await store.jobs.enqueue([]) == []
 
 
-async def test_a_job_is_due_at_the_later_of_its_moment_and_its_delay(store, clock):
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_job_is_due_at_the_later_of_its_moment_and_its_delay(store, clock, together):
     now = clock.now()
-    jobs = await put_in(
-        store, new(at=now + HOUR, delay=MINUTE), new(at=now + SECOND, delay=MINUTE), new(at=1, delay=SECOND)
-    )
+    wishes = [new(at=now + HOUR, delay=MINUTE), new(at=now + SECOND, delay=MINUTE), new(at=1, delay=SECOND)]
 
-    assert [(await one(store, job)).since for job in jobs] == [now + HOUR, now + MINUTE, now + SECOND]
-    assert await states(store, *jobs) == [State.SCHEDULED] * 3
+    for call in [wishes] if together else [[wish] for wish in wishes]:
+        await store.jobs.enqueue(call)
+
+    jobs = [await one(store, wish.id) for wish in wishes]
+    assert [job.since for job in jobs] == [now + HOUR, now + MINUTE, now + SECOND]
+    assert {job.state for job in jobs} == {State.SCHEDULED}
 
 
 async def test_the_record_of_a_job_is_kept_as_it_was_given(store, clock):

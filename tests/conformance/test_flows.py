@@ -10,9 +10,27 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.reason import WaitReason
 from packhorse.model.record import DELIVERED
 from tests.making import (
-    DEAD, HOUR, MINUTE, SECOND, Again, Cancelled, Done, Held, Wait, ask, delivered, end, new, new_id, one,
-    put_in, run, state, states, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    ask,
+    delivered,
+    end,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 FAMILY = WaitReason.CHILDREN
 

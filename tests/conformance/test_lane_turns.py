@@ -7,8 +7,22 @@ from packhorse.model.job import State
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD, HOUR, Again, Done, Wait, drain, end, laned, new, one, put_in, run, state, states, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    Again,
+    Done,
+    Wait,
+    drain,
+    end,
+    laned,
+    new,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 READY, WAITING, RUNNING, SCHEDULED = State.READY, State.WAITING, State.RUNNING, State.SCHEDULED
 

@@ -9,9 +9,29 @@ from packhorse.model.job import State
 from packhorse.model.lease import Settlement
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    BROKEN, DEAD, HOUR, MINUTE, SECOND, Again, Cancelled, Done, Held, Wait, ask, drain, end, found, laned,
-    new, one, put_in, run, state, states, take,
-)  # fmt: skip
+    BROKEN,
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    ask,
+    drain,
+    end,
+    found,
+    laned,
+    new,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 READY, WAITING, RUNNING, SCHEDULED = State.READY, State.WAITING, State.RUNNING, State.SCHEDULED
 

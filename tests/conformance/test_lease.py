@@ -8,8 +8,23 @@ from packhorse.model.effect import Enqueue
 from packhorse.model.job import LEASE, State
 from packhorse.model.lease import Ask, Settlement, Share, Verdict
 from tests.making import (
-    HOUR, MINUTE, OTHER, SECOND, WORKER, Again, Done, ask, end, new, new_id, one, put_in, run, state, take,
-)  # fmt: skip
+    HOUR,
+    MINUTE,
+    OTHER,
+    SECOND,
+    WORKER,
+    Again,
+    Done,
+    ask,
+    end,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    state,
+    take,
+)
 
 
 def asked(*shares: tuple[str, int, int | None]) -> Ask:

@@ -10,9 +10,24 @@ from packhorse.model.lease import Settlement
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD, HOUR, MINUTE, Again, Cancelled, Done, Held, Wait, ask, changes, end, laned, new, new_id, put_in,
-    run, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    MINUTE,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    ask,
+    changes,
+    end,
+    laned,
+    new,
+    new_id,
+    put_in,
+    run,
+    take,
+)
 
 
 async def told(store, after: int) -> list[tuple[Change, bytes]]:

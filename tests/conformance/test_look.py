@@ -9,9 +9,26 @@ from packhorse.model.page import Filter, Page
 from packhorse.model.reason import DeadReason, WaitReason
 from tests.conformance.invariants import plain
 from tests.making import (
-    DEAD, HOUR, MINUTE, SECOND, WORKER, Again, Dead, Done, Held, Wait, end, found, laned, new, new_id, one,
-    put_in, run, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    WORKER,
+    Again,
+    Dead,
+    Done,
+    Held,
+    Wait,
+    end,
+    found,
+    laned,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    take,
+)
 
 
 async def test_answer_each_id_with_all_that_is_known_of_its_job_or_none(store, clock):
@@ -201,6 +218,18 @@ async def test_each_filter_finds_what_fits_and_nothing_else(store, wanted, count
 
     assert len(jobs) == count
     assert all(Filter(**wanted).fits(job) for job in jobs)
+
+
+@pytest.mark.parametrize("limit", [1000, 300, 7])
+async def test_each_filter_finds_its_own_among_more_than_a_thousand(store, limit):
+    for _ in range(4):
+        await put_in(store, *(new(f"t{n % 10}", queue=f"q{n % 3}", delay=n % 2 * HOUR) for n in range(300)))
+
+    assert len(await found(store, limit=limit, task="t4")) == 120
+    assert len(await found(store, limit=limit, queue="q1")) == 400
+    assert len(await found(store, limit=limit, queue="q1", state=State.SCHEDULED)) == 200
+    assert len(await found(store, limit=limit, queue="q1", task="t4")) == 40
+    assert await found(store, limit=limit, state=State.READY, task="t5") == []
 
 
 async def test_jobs_are_found_by_their_age(store, clock):

@@ -9,8 +9,23 @@ from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from packhorse.model.worker import Worker
 from tests.making import (
-    HOUR, MINUTE, Again, Done, Wait, drain, end, failure, found, laned, new, one, put_in, run, state, take,
-)  # fmt: skip
+    HOUR,
+    MINUTE,
+    Again,
+    Done,
+    Wait,
+    drain,
+    end,
+    failure,
+    found,
+    laned,
+    new,
+    one,
+    put_in,
+    run,
+    state,
+    take,
+)
 
 HOSTILE = [
     "{}", "{0}", "{packhorse}", ":", "a:b", "a", "a:", ":a", "'", '"', "''", "\\", "\\\\", "%", "%s", "%%", "$1", "?1",

@@ -10,9 +10,28 @@ from packhorse.model.reason import DeadReason
 from packhorse.model.record import DELIVERED
 from packhorse.model.worker import Worker
 from tests.making import (
-    BROKEN, DAY, DEAD, HOUR, MINUTE, SECOND, Cancelled, Dead, Done, changes, delivered, end, found, new,
-    new_id, one, put_in, run, state, states, take,
-)  # fmt: skip
+    BROKEN,
+    DAY,
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Cancelled,
+    Dead,
+    Done,
+    changes,
+    delivered,
+    end,
+    found,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 NOTHING = Keep(0, 0)
 

@@ -10,9 +10,25 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    BROKEN, DEAD, MINUTE, OTHER, Again, Cancelled, Done, Held, Wait, ask, end, found, new, one, put_in, run,
-    state, take,
-)  # fmt: skip
+    BROKEN,
+    DEAD,
+    MINUTE,
+    OTHER,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    ask,
+    end,
+    found,
+    new,
+    one,
+    put_in,
+    run,
+    state,
+    take,
+)
 
 SETTLED = [
     Done(b"1"),
@@ -80,6 +96,18 @@ async def test_a_settlement_repeated_with_another_outcome_comes_back_as_repeated
     other = DEAD if isinstance(outcome, Done) else Done(b"2")
 
     assert await end(store, lease, other) is Verdict.REPEATED
+    assert await one(store, job) == before
+
+
+@each(Again(error=BROKEN), Wait(WaitReason.INTERVENTION))
+async def test_a_retry_that_became_a_cancel_is_known_when_repeated(store, outcome):
+    [job] = await put_in(store, new())
+    [lease] = await take(store)
+    await store.jobs.cancel([job])
+    await end(store, lease, outcome)
+    before = await one(store, job)
+
+    assert await end(store, lease, outcome) is Verdict.REPEATED
     assert await one(store, job) == before
 
 

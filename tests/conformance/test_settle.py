@@ -8,9 +8,28 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import DeadReason, WaitReason
 from tests.making import (
-    BROKEN, DEAD, MINUTE, OTHER, SECOND, Again, Cancelled, Dead, Done, Held, Wait, ask, end, new, new_id, one,
-    put_in, run, state, states, take,
-)  # fmt: skip
+    BROKEN,
+    DEAD,
+    MINUTE,
+    OTHER,
+    SECOND,
+    Again,
+    Cancelled,
+    Dead,
+    Done,
+    Held,
+    Wait,
+    ask,
+    end,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 
 async def test_write_outcomes_with_their_effects_then_lease_ready_jobs_in_one_atomic_step(store):

@@ -7,9 +7,26 @@ from packhorse.model.effect import Enqueue
 from packhorse.model.job import Keep, Receipt, State, Unique, Until
 from packhorse.model.reason import WaitReason
 from tests.making import (
-    DEAD, HOUR, SECOND, Again, Cancelled, Done, Held, Wait, end, found, laned, new, new_id, one, put_in, run,
-    state, states, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    SECOND,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    end,
+    found,
+    laned,
+    new,
+    new_id,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 FINISHED = Unique("k")
 STARTED = Unique("k", Until.STARTED)

@@ -13,9 +13,26 @@ from packhorse.model.lease import Lost, Renewed, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import DeadReason, WaitReason
 from tests.making import (
-    HOUR, MINUTE, OTHER, SECOND, WORKER, Again, Done, Held, Wait, ask, end, laned, new, one, put_in, run,
-    state, states, take,
-)  # fmt: skip
+    HOUR,
+    MINUTE,
+    OTHER,
+    SECOND,
+    WORKER,
+    Again,
+    Done,
+    Held,
+    Wait,
+    ask,
+    end,
+    laned,
+    new,
+    one,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 
 async def lapse(store, clock, **options) -> list[Lost]:
@@ -220,6 +237,16 @@ async def test_a_job_that_is_to_be_cancelled_is_cancelled_when_its_lease_is_take
     [lost] = await lapse(store, clock)
 
     assert lost.state is State.CANCELLED
+    assert await state(store, job) is State.CANCELLED
+
+
+async def test_a_job_cancelled_when_its_lease_is_taken_back_is_kept_like_any_cancelled_one(store, clock):
+    [job] = await put_in(store, new())
+    await take(store)
+    await store.jobs.cancel([job])
+    await lapse(store, clock, keep=Keep(0, 0))
+
+    assert await store.jobs.prune(10) == 0
     assert await state(store, job) is State.CANCELLED
 
 

@@ -12,8 +12,22 @@ from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store, Topic
 from tests.making import (
-    DEAD, HOUR, MINUTE, OTHER, Again, Cancelled, Done, Held, Wait, end, laned, new, put_in, run, take,
-)  # fmt: skip
+    DEAD,
+    HOUR,
+    MINUTE,
+    OTHER,
+    Again,
+    Cancelled,
+    Done,
+    Held,
+    Wait,
+    end,
+    laned,
+    new,
+    put_in,
+    run,
+    take,
+)
 
 SOON = 10
 
