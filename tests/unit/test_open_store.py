@@ -1,0 +1,68 @@
+"""Addresses lead to stores; what is missing or wrong is said without secrets."""
+
+import sys
+
+import pytest
+
+from packhorse.errors import InvalidName, MissingExtra, UnknownScheme
+from packhorse.stores import open_store
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Make a driver look as if it were not installed."""
+
+    def hide(driver: str, store: str) -> None:
+        for name in list(sys.modules):
+            if name == driver or name.startswith(f"{driver}."):
+                monkeypatch.setitem(sys.modules, name, None)
+            elif name.startswith(f"packhorse.stores.{store}."):
+                monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, driver, None)
+
+    return hide
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "http://host", "nonsense", "", "sqlite", "REDIS"])
+def test_an_address_that_no_store_serves_is_refused_with_those_that_are(url):
+    with pytest.raises(UnknownScheme) as refusal:
+        open_store(url)
+    for scheme in ("sqlite://", "redis://", "valkey://", "postgresql://"):
+        assert scheme in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://user:hunter2@host/db",
+        "postgresq://user:hunter2@host/db",
+        "amqp://:hunter2@host",
+        "redis+sentinel://host/0?password=hunter2",
+    ],
+)
+def test_a_refused_address_does_not_show_its_password(url):
+    with pytest.raises(UnknownScheme) as refusal:
+        open_store(url)
+    assert "hunter2" not in str(refusal.value) + repr(refusal.value) + repr(vars(refusal.value))
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://localhost", "rediss://localhost", "valkey://localhost", "unix:///run/redis.sock"]
+)
+def test_without_the_redis_driver_the_error_says_how_to_install_it(url, without):
+    without("redis", "redis")
+    with pytest.raises(MissingExtra, match=r"pip install 'packhorse\[redis\]'"):
+        open_store(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql://localhost/db", "postgres://localhost/db"])
+def test_without_the_postgres_driver_the_error_says_how_to_install_it(url, without):
+    without("asyncpg", "postgres")
+    with pytest.raises(MissingExtra, match=r"pip install 'packhorse\[postgres\]'"):
+        open_store(url)
+
+
+@pytest.mark.parametrize("namespace", ["", "x" * 49, "a\nb", None])
+def test_a_namespace_that_no_store_may_hold_is_refused(namespace):
+    with pytest.raises(InvalidName):
+        open_store("sqlite:///:memory:", namespace=namespace)
