@@ -1,1 +1,1 @@
-"""The store on Redis or Valkey: one Lua script per verb."""
+"""The store on Redis 6.2 and newer, and on Valkey."""

@@ -1,0 +1,166 @@
+"""The life of jobs, each verb one script."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from packhorse.errors import InvalidOption
+from packhorse.model import caps
+from packhorse.model.ids import JobId, check_id
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, LEASE, MAX_LOST, REMEMBER, Job, Keep, NewJob, Receipt, State
+from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
+from packhorse.model.page import Filter, Page
+from packhorse.model.queue import Counts
+from packhorse.model.reason import WaitReason
+from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.packing import job_of, keep_text, wish
+from packhorse.stores.redis.pages import Pages
+from packhorse.stores.redis.settling import ask_arguments, exchange_of, settlement_arguments
+
+MOST = 1000
+_RENEWED = {ord("K"): Renewed.KEPT, ord("C"): Renewed.CANCELLING, ord("L"): Renewed.LOST}
+_NOTED = {ord("W"): Verdict.WRITTEN, ord("L"): Verdict.LOST}
+_NOT_FOR_RELEASE = (WaitReason.LANE, WaitReason.CHILDREN)
+
+
+class Jobs:
+    """The jobs facet."""
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace = keyspace
+        self._pages = Pages(keyspace, self.get)
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        """Store jobs, all or none, and say for each which job stands for it."""
+        caps.items("jobs", jobs)
+        if not jobs:
+            return []
+        wishes: list[Any] = []
+        for job in jobs:
+            wishes += wish(job)
+        taken = await self._keyspace.run("enqueue", wishes=wishes)
+        receipts = [Receipt(job.id, True) for job in jobs]
+        for number, holder in zip(taken[::2], taken[1::2], strict=True):
+            receipts[number - 1] = Receipt(holder, False)
+        return receipts
+
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
+        given = settlement_arguments(settlements)
+        if ask is not None:
+            self._keyspace.asked = tuple([share.queue for share in ask.shares])
+        return exchange_of(await self._keyspace.run("exchange", **given, **ask_arguments(ask)), ask)
+
+    async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
+        """Extend leases by this duration from now."""
+        caps.items("leases", leases)
+        caps.span("duration", duration, 1)
+        if not leases:
+            return []
+        held: list[bytes] = []
+        for lease in leases:
+            held += (lease.id, lease.token)
+        answers = await self._keyspace.run("renew", duration=duration, held_leases=held)
+        return [_RENEWED[letter] for letter in answers]
+
+    async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Keep = KEEP_DEAD) -> list[Lost]:
+        """Take back leases that ran out, at most as many as the limit, and say which."""
+        caps.within("limit", limit, 1, MOST)
+        caps.within("max lost", max_lost, 1, 65_535)
+        rows = await self._keyspace.run(
+            "reap", limit=limit, max_lost=max_lost, keep=keep_text(keep), keep_cancelled=keep_text(KEEP_DONE)
+        )
+        return [
+            Lost(id, worker, attempt, lost, State(state.decode()))
+            for id, worker, attempt, lost, state in zip(*(rows[n::5] for n in range(5)), strict=True)  # noqa: A001
+        ]
+
+    async def release(self, reason: WaitReason, *, tasks: Sequence[str] | None = None, limit: int = 500) -> int:
+        """Make jobs ready that wait for this reason, those that wait longest first, at most as many as the limit."""
+        caps.within("limit", limit, 1, MOST)
+        if reason in _NOT_FOR_RELEASE:
+            raise InvalidOption("reason", reason.value, "lanes and children let their jobs go by themselves")
+        if tasks is not None:
+            caps.items("tasks", tasks)
+            for task in tasks:
+                caps.name("task", task)
+            if not tasks:
+                return 0
+        return int(await self._keyspace.run("release", reason=reason.value, limit=limit, tasks=list(tasks or ())))
+
+    async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
+        """End jobs that are not running, ask running ones to stop, and answer where each stands now."""
+        if not _checked(ids):
+            return []
+        states = await self._keyspace.run("cancel", keep=keep_text(keep), targets=list(ids))
+        return [State(state.decode()) if state else None for state in states]
+
+    async def replay(self, ids: Sequence[JobId]) -> list[bool]:
+        """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were."""
+        return await self._each("replay", ids)
+
+    async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
+        """Keep the latest progress of running jobs."""
+        caps.items("notes", notes)
+        if not notes:
+            return []
+        rows: list[bytes] = []
+        for lease, progress in notes:
+            caps.text("progress", progress, caps.VALUE)
+            rows += (lease.id, lease.token, progress)
+        return [_NOTED[letter] for letter in await self._keyspace.run("note", notes=rows)]
+
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
+        """Register interest in the end of jobs for a time, and answer those that have ended already."""
+        caps.span("ttl", ttl)
+        if not _checked(ids):
+            return []
+        over = await self._keyspace.run("watch", ttl=ttl, targets=list(ids))
+        return [job for job in await self.get(over) if job is not None and job.state.ended]
+
+    async def prune(self, limit: int) -> int:
+        """Remove records and results of ended jobs beyond their keep, oldest first, at most as many as the limit."""
+        caps.within("limit", limit, 1, MOST)
+        return int(await self._keyspace.run("prune", limit=limit, remember_chosen=REMEMBER, remember_other=10 * LEASE))
+
+    async def drop(self, ids: Sequence[JobId]) -> list[bool]:
+        """Remove jobs with all that belongs to them, whatever their state, and say which were there."""
+        return await self._each("drop", ids)
+
+    async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
+        """Answer each id with all that is known of its job, or None."""
+        if not _checked(ids):
+            return []
+        found = await self._keyspace.run("get", targets=list(ids))
+        return [job_of(id, packed) if packed else None for id, packed in zip(ids, found, strict=True)]  # noqa: A001
+
+    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:  # noqa: A002
+        """Look at no more than a thousand jobs and answer those that fit, with a cursor while there may be more."""
+        caps.within("limit", limit, 1, MOST)
+        return await self._pages.find(filter, limit, cursor)
+
+    async def count(self) -> Mapping[str, Counts]:
+        """Count the jobs of every queue by state."""
+        return counts_of(await self._keyspace.read("HGETALL", "counts"))
+
+    async def _each(self, verb: str, ids: Sequence[JobId]) -> list[bool]:
+        if not _checked(ids):
+            return []
+        return [bool(answer) for answer in await self._keyspace.run(verb, targets=list(ids))]
+
+
+def _checked(ids: Sequence[JobId]) -> int:
+    caps.items("ids", ids)
+    for id in ids:  # noqa: A001
+        check_id(id)
+    return len(ids)
+
+
+def counts_of(fields: Sequence[bytes]) -> dict[str, Counts]:
+    """Counters by queue and state."""
+    counts: dict[str, dict[State, int]] = defaultdict(dict)
+    for field, number in zip(fields[::2], fields[1::2], strict=True):
+        if field:
+            queue, _, state = field.decode().rpartition("\x1f")
+            counts[queue][State(state)] = int(number)
+    return dict(counts)

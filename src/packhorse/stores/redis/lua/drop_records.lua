@@ -1,0 +1,8 @@
+-- Remove records of a kind; answers how many were there.
+-- args: kind names:1
+local there = 0
+for i = 1, names.count do
+  if drop_record(kind, cell(names, i, 1)) then there = there + 1 end
+end
+conclude()
+return there

@@ -1,0 +1,307 @@
+-- Write outcomes with their effects, then lease ready jobs.
+-- args: worker token lease keeps:1 settlements:2 effects:5 shares:3
+-- A settlement is id, token(16) outcome. An outcome is a letter, the number of its keep in two bytes, and the rest.
+-- An effect is the number of its settlement, a letter with options, and three values.
+-- A share is a queue, a count, and the most it may get (empty: no bound).
+local PASSES = 5000 -- entries taken from lists a call, stale ones too
+
+local function effects_by_settlement()
+  local by, ids, births, heads_of_jobs = {}, {}, {}, {}
+  for i = 1, effects.count do
+    local number = tonumber(cell(effects, i, 1))
+    local own = by[number] or {}
+    by[number] = own
+    local letter, options = match(cell(effects, i, 2), '^(.)(.*)$')
+    local effect = { letter, options, cell(effects, i, 3), cell(effects, i, 4), cell(effects, i, 5) }
+    own[#own + 1] = effect
+    if letter == 'e' then
+      local n = #ids + 1
+      ids[n], births[n], heads_of_jobs[n] = effect[3], effect, head_in(effect[4])
+    end
+  end
+  local known = expect_jobs(ids, heads_of_jobs)
+  for n = 1, #ids do births[n].known, births[n].head = known[n], heads_of_jobs[n] end
+  return by
+end
+
+local function expectations_hold(own)
+  local trial = {}
+  for _, effect in ipairs(own) do
+    if effect[1] == 'r' and not tried(trial, effect[3], effect[4], effect[2]) then return false end
+  end
+  return true
+end
+
+local function apply(own)
+  for _, effect in ipairs(own) do
+    local letter, options, first, second, third = effect[1], effect[2], effect[3], effect[4], effect[5]
+    if letter == 'e' then
+      create(first, effect.known, effect.head, second, options)
+    elseif letter == 'p' then
+      publish(first, second, third)
+    else
+      apply_put(first, second, options, third)
+    end
+  end
+end
+
+-- `tail` is the reason \31 and, with a '=' before it, the result.
+local function end_with(id, row, verdict, keep, tail)
+  local head = row.head
+  row.proof = row.proof or row.token .. stamp .. row.counters
+  remove(live, id)
+  live.seen[id] = false
+  finish(id, head, verdict, keep, row.proof, tail)
+  if not head.plain then leave(id, head, row.slot, WORDS[verdict], verdict == 'd' and #tail > 1 and sub(tail, 3)) end
+end
+
+-- Each outcome gets the job's id, its row, what the outcome carries, and its keep.
+local outcomes = {}
+
+outcomes[byte('d')] = function(id, row, rest, keep) end_with(id, row, 'd', keep, rest) end
+
+outcomes[byte('k')] = function(id, row, rest, keep)
+  local reason, failure = match(rest, '^([^\31]*)\31(.*)$')
+  remember(id, row.token, row.counters, failure)
+  end_with(id, row, 'k', keep, reason .. '\31')
+end
+
+outcomes[byte('c')] = function(id, row, _, keep) end_with(id, row, 'c', keep, '\31') end
+
+outcomes[byte('r')] = function(id, row, rest)
+  local charged, delay, failure = match(rest, '^(.)(%d+)\31(.*)$')
+  remember(id, row.token, row.counters, failure)
+  if row.cancelling then return end_with(id, row, 'c', cell(keeps, 1, 1), '\31') end
+  local counters = charged == '1' and row.counters or uncharged(row.counters)
+  note('r', id)
+  if tonumber(delay) > 0 then return schedule(id, row.head, now + delay, row.slot, counters) end
+  go_on(id, row.head, row.slot, counters, stamp)
+end
+
+local function there_already(id, reason, about)
+  local children, after, kind, name = match(about, '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)')
+  if reason == 'children' then return tonumber(get(delivered, id) or 0) >= tonumber(children) end
+  return reason == 'signal' and version_of(kind, name) > tonumber(after)
+end
+
+outcomes[byte('w')] = function(id, row, rest)
+  local reason, about = match(rest, '^([^\31]*)\31(.*)$')
+  remember(id, row.token, row.counters, '')
+  if row.cancelling then return end_with(id, row, 'c', cell(keeps, 1, 1), '\31') end
+  local counters = uncharged(row.counters)
+  if there_already(id, reason, about) then
+    note('r', id)
+    return go_on(id, row.head, row.slot, counters, stamp)
+  end
+  note('w', id)
+  wait(id, row.head, reason, row.slot, counters, about)
+end
+
+local HELD = byte('h')
+local function settle(id, data, own, stored)
+  local token = sub(data, 1, 16)
+  local row, text = leased(id, token, stored)
+  if not row then return settled_by(id, token) and 'R' or 'L' end
+  local letter, high, low = byte(data, 17, 19)
+  local step = letter == HELD and tonumber(sub(data, 20))
+  if step and step <= step_in(text) then return 'R' end
+  if own then
+    if not expectations_hold(own) then return 'C' end
+    apply(own)
+  end
+  if step then
+    set(live, id, sub(text, 1, 40) .. pack('>I4', step) .. sub(text, 45))
+    note('h', id)
+    return 'W'
+  end
+  local tally = row.head.tally
+  tally.running = tally.running - 1
+  remove(leases, id)
+  outcomes[letter](id, row, sub(data, 20), ARGV[keeps.first + high * 256 + low - 1])
+  return 'W'
+end
+
+-- Brings near those who may get a slot next.
+local function expect_successors(texts)
+  local successors = {}
+  for i = 1, #texts do
+    local head = texts[i] and row_of(texts[i]).head
+    local successor = head and head.lane ~= '' and front(behind(head))
+    if successor then successors[#successors + 1] = successor end
+  end
+  if #successors > 0 then prefetch(live, successors) end
+end
+
+local function settle_all()
+  local verdicts, by = {}, effects.count > 0 and effects_by_settlement() or {}
+  local ids, first = column(settlements, 1), settlements.first
+  local texts = fetch(live, ids)
+  expect_successors(texts)
+  for i = 1, #ids do verdicts[i] = settle(ids[i], ARGV[first + 2 * i - 1], by[i], texts[i]) end
+  return concat(verdicts)
+end
+
+-- The claim: after the border, for what was settled is written by now and may be leased. Its reads cannot fail.
+local taken, passed, popped, paused = {}, 0, {}, {}
+
+local function is_paused(queue)
+  if paused[queue] == nil then paused[queue] = call('SISMEMBER', key('paused'), queue) == 1 end
+  return paused[queue]
+end
+
+local priorities = {}
+local function priorities_of(queue)
+  if not priorities[queue] then priorities[queue] = call('ZRANGE', key('priorities', queue), 0, -1) end
+  return priorities[queue]
+end
+
+-- Takes from the head of one line; answers how many were good and whether the line is empty now.
+local function take_from(queue, line, wanted)
+  local before = #taken
+  while #taken - before < wanted and passed < PASSES do
+    local asked = wanted - (#taken - before)
+    local got = call('LPOP', key('ready', line), asked)
+    if not got then return #taken - before, true end
+    passed = passed + #got
+    popped[line] = (popped[line] or 0) + #got
+    local check = any_stale()
+    for i = 1, #got do
+      if not check or not pass_stale('ready:' .. line, got[i]) then taken[#taken + 1] = got[i] end
+    end
+    if #got < asked then return #taken - before, true end
+  end
+  return #taken - before, false
+end
+
+local function take(queue, wanted)
+  local count_taken = 0
+  for _, priority in ipairs(priorities_of(queue)) do
+    if wanted <= count_taken or passed >= PASSES then break end
+    local got, empty = take_from(queue, queue .. '\31' .. priority, wanted - count_taken)
+    count_taken = count_taken + got
+    if empty then call('ZREM', key('priorities', queue), priority) end
+  end
+  if count_taken > 0 then count(queue, 'ready', -count_taken) end
+  return count_taken
+end
+
+local function take_shares()
+  local wanted, got, givers = 0, {}, 0
+  for i = 1, shares.count do
+    local queue, share = cell(shares, i, 1), tonumber(cell(shares, i, 2))
+    wanted = wanted + share
+    got[i] = not is_paused(queue) and take(queue, share) or 0
+  end
+  for i = 1, shares.count do
+    local queue, most = cell(shares, i, 1), tonumber(cell(shares, i, 3))
+    local left = wanted - #taken
+    if left > 0 and not is_paused(queue) then
+      got[i] = got[i] + take(queue, most and min(left, most - got[i]) or left)
+    end
+    if got[i] > 0 then givers = givers + 1 end
+  end
+  return givers
+end
+
+local FIRST = '\0\0\0\1\0\0' -- one attempt, no loss
+
+-- Leases the jobs taken; answers ids, counters, moments of becoming ready and records, each in order. A moment is
+-- empty where the record tells it.
+local function lease_all()
+  local till, holder = int(now + lease), token .. worker .. 'l'
+  local ids, counters, sinces, records, n = {}, {}, {}, {}, 0
+  local bodies, rows_before = fetch(jobs, taken), fetch(live, taken) -- all is written by now
+  for i = 1, #taken do
+    local id, record, text = taken[i], bodies[i], rows_before[i]
+    if record and (not text or byte(text, 33) == 114) then
+      local head = head_in(record)
+      n = n + 1
+      ids[n], records[n] = id, record
+      if text then
+        counters[n] = pack('>I4', attempt_in(sub(text, 35, 38)) + 1) .. sub(text, 39, 40)
+        sinces[n] = sub(text, -8)
+        add(live, id, holder .. sub(text, 34, 34) .. counters[n] .. NO_STEP .. head.text)
+      else
+        local fresh = head.fresh
+        if not fresh then
+          fresh = holder .. (head.lane == '' and '0' or '1') .. FIRST .. NO_STEP .. head.text
+          head.fresh = fresh
+        end
+        counters[n], sinces[n] = FIRST, ''
+        add(live, id, fresh)
+      end
+      add_score(leases, id, till)
+      if not head.plain and head.scope == 's' then free_unique(id, head) end
+      local tally = head.tally
+      tally.running = tally.running + 1
+    end
+  end
+  if n > 0 then changes.s = ids end
+  return ids, counters, sinces, records
+end
+
+-- The leases that an earlier ask with this token got and that are still held.
+local function held_by_token()
+  local ids, counters, untils, records = {}, {}, {}, {}
+  local all = call('ZRANGE', leases.key, 0, -1, 'WITHSCORES')
+  for first = 1, #all, 2 * CHUNK do
+    local some = {}
+    for i = first, min(first + 2 * CHUNK - 1, #all), 2 do some[#some + 1] = all[i] end
+    prefetch(live, some)
+  end
+  for i = 1, #all, 2 do
+    local text = get(live, all[i])
+    local record = text and sub(text, 1, 32) == token .. worker and get(jobs, all[i])
+    if record then
+      ids[#ids + 1], records[#records + 1] = all[i], record
+      counters[#counters + 1] = sub(text, 35, 40)
+      untils[#untils + 1] = pack('>d', tonumber(all[i + 1]))
+    end
+  end
+  return ids, counters, untils, records
+end
+
+local function claim()
+  local asked = call('HGET', key('asks'), worker)
+  if asked and sub(asked, 1, 16) == token then
+    local ids, counters, untils, records = held_by_token()
+    return ids, counters, untils, {}, records
+  end
+  local givers = take_shares()
+  local ids, counters, sinces, records = lease_all()
+  if #ids > 0 then call('HSET', key('asks'), worker, token .. stamp) end
+  for line, number in pairs(popped) do call('HINCRBY', key('popped'), line, number) end
+  return ids, counters, {}, givers > 1 and sinces or {}, records
+end
+
+local function left_behind()
+  local more, next_due = false, nil
+  for i = 1, shares.count do
+    local queue = cell(shares, i, 1)
+    if not is_paused(queue) and (total(queue, 'ready') > 0 or promoted[queue].more) then
+      more = true
+      woken[queue] = true
+    end
+    local first = call('ZRANGEBYSCORE', key('due', queue), '(' .. int(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if first[2] then next_due = min(next_due or tonumber(first[2]), tonumber(first[2])) end
+  end
+  return more, next_due
+end
+
+for i = 1, shares.count do promote(cell(shares, i, 1)) end
+local verdicts = settlements.count > 0 and settle_all() or ''
+look_for_watchers()
+commit_even_if_full()
+if shares.count == 0 then
+  close()
+  return { int(now), verdicts, '', '', '', {}, '0', '', {} }
+end
+flush()
+local ids, counters, untils, sinces, records = claim()
+flush()
+local more, next_due = left_behind()
+close()
+return {
+  int(now), verdicts, concat(ids), concat(counters), concat(untils), sinces, more and '1' or '0',
+  next_due and int(next_due) or '', records,
+}

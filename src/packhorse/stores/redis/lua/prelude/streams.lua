@@ -1,0 +1,92 @@
+-- Events of streams, the log of the life of jobs, and hints to those who listen.
+-- gives: LIFECYCLE LOG publish offsets changes note dropped_jobs look_for_watchers close conclude
+-- gives: conclude_if_room
+LIFECYCLE, LOG = 'packhorse.jobs', 10000
+local CHANGES = { 'q', 's', 'h', 'd', 'r', 'w', 'k', 'c', 'l', 'p' }
+
+local published = {}
+function publish(stream, data, name)
+  published[#published + 1] = { stream, data, name }
+end
+
+offsets = {}
+writers[#writers + 1] = function()
+  for i = 1, #published do
+    local stream, data, name = published[i][1], published[i][2], published[i][3]
+    local offset = int(call('HINCRBY', key('heads'), stream, 1))
+    if name == '' then
+      call('XADD', key('stream', stream), offset .. '-0', 't', stamp, 'd', data)
+    else
+      call('XADD', key('stream', stream), offset .. '-0', 't', stamp, 'd', data, 'k', name)
+    end
+    offsets[#offsets + 1] = offset
+  end
+  published = {}
+end
+
+changes = {}
+function note(change, id)
+  local ids = changes[change]
+  if not ids then
+    ids = {}
+    changes[change] = ids
+  end
+  ids[#ids + 1] = id
+end
+
+local function write_log()
+  local parts = {}
+  for _, change in ipairs(CHANGES) do
+    local ids = changes[change]
+    if ids then parts[#parts + 1] = change .. pack('>I2', #ids) .. concat(ids) end
+  end
+  if #parts == 0 or ARGV[2] ~= '1' then return end
+  local offset = int(call('HINCRBY', key('heads'), LIFECYCLE, 1))
+  call('XADD', key('stream', LIFECYCLE), 'MAXLEN', '~', LOG, offset .. '-0', 't', stamp, 'd', concat(parts))
+end
+
+-- One marker a queue wakes one worker; whoever leaves work behind puts it back.
+local function wake(queue)
+  if call('LLEN', key('wake', queue)) == 0 then call('RPUSH', key('wake', queue), '1') end
+end
+
+-- Watched jobs that ended or were dropped in this call: one hint for all of them.
+dropped_jobs = {}
+local hint = false
+function look_for_watchers()
+  for _, gone in ipairs({ changes.d or {}, changes.k or {}, changes.c or {}, dropped_jobs }) do
+    if #gone > 0 and call('HLEN', watched.key) > 1 then
+      prefetch(watched, gone)
+      for i = 1, #gone do
+        local till = get(watched, gone[i])
+        if till then
+          hint = hint or tonumber(till) > now
+          set(watched, gone[i], false)
+          set(zset('watches'), gone[i], false)
+        end
+      end
+    end
+  end
+end
+
+-- Writes all that was decided, and says so to those who listen.
+function close()
+  flush()
+  write_log()
+  for queue in pairs(woken) do
+    if total(queue, 'ready') > 0 then wake(queue) end
+  end
+  if hint then call('PUBLISH', key('ends'), '1') end
+end
+
+-- The end of a verb: what moves or ends jobs goes on when the server is full, what brings something new does not.
+function conclude()
+  look_for_watchers()
+  commit_even_if_full()
+  close()
+end
+
+function conclude_if_room()
+  commit()
+  close()
+end

@@ -1,0 +1,115 @@
+-- Remove records and results of ended jobs beyond their keep, oldest first, and what else is over; answers how many
+-- jobs were removed.
+-- args: limit remember_chosen remember_other
+local SWEPT, LOOKS, DELIVERIES = 500, 5000, 1000
+local removed, looked = 0, 0
+
+-- The oldest good entry of a shelf that is beyond its keep, or nil; stale entries before it are taken out.
+local function candidate(shelf)
+  while shelf.taken < shelf.length and looked < LOOKS do
+    if not shelf.window or shelf.taken >= shelf.window_end then
+      shelf.window_start = shelf.taken
+      shelf.window = call('LRANGE', shelf.key, shelf.taken, shelf.taken + 99)
+      shelf.window_end = shelf.taken + #shelf.window
+      prefetch(ends, shelf.window)
+      prefetch(delivered, shelf.window)
+    end
+    local id = shelf.window[shelf.taken - shelf.window_start + 1]
+    local row = get(ends, id)
+    looked = looked + 1
+    if row and sub(row, 32, 35) == shelf.packed
+      and unpacked('>I4', sub(row, 36, 39)) == (shelf.base + shelf.taken) % 4294967296 then
+      local finished = (unpacked('>d', sub(row, 18, 25)))
+      if shelf.kept > shelf.count or finished + shelf.age <= now then return { id, row, finished } end
+      return nil
+    end
+    shelf.taken = shelf.taken + 1
+  end
+  return nil
+end
+
+local function bury(id, row)
+  local chosen = math.floor(byte(id, 7) / 16) == 8
+  local till = now + (chosen and remember_chosen or remember_other)
+  set(tombs, id, sub(row, 2, 17) .. sub(row, 1, 1) .. pack('>d', till))
+  push(list('buried', chosen and 'chosen' or 'other'), id)
+end
+
+local function prune_jobs()
+  local open = {}
+  local all = call('HGETALL', shelf_rows.key)
+  for i = 1, #all, 2 do
+    local queue, verdict, most, age = match(all[i], '^([^\31]*)\31(.)\31(%d+)\31(%d+)$')
+    if queue then
+      local shelf = shelf_of(all[i])
+      shelf.queue, shelf.verdict, shelf.count, shelf.age = queue, verdict, tonumber(most), tonumber(age)
+      shelf.first = candidate(shelf)
+      if shelf.first then open[#open + 1] = shelf end
+    end
+  end
+  while #open > 0 and removed < tonumber(limit) do
+    local at = 1
+    for i = 2, #open do
+      if open[i].first[3] < open[at].first[3] then at = i end
+    end
+    local shelf = open[at]
+    local id, row = shelf.first[1], shelf.first[2]
+    if forget(id, DELIVERIES) then
+      bury(id, row)
+      count(shelf.queue, WORDS[shelf.verdict], -1)
+      shelf.taken, shelf.kept, removed = shelf.taken + 1, shelf.kept - 1, removed + 1
+      shelf.first = candidate(shelf)
+    else
+      shelf.first = nil -- a parent of very many: its deliveries go a thousand a call
+    end
+    if not shelf.first then table.remove(open, at) end
+  end
+end
+
+local function prune_tombs(name)
+  local line = list('buried', name)
+  for _ = 1, SWEPT do
+    local id = front(line)
+    local tomb = id and get(tombs, id)
+    if not id or tomb and unpacked('>d', sub(tomb, 18, 25)) > now then return end
+    shift(line)
+    if tomb then set(tombs, id, false) end
+  end
+end
+
+local function each_over(index, forget_one)
+  for _, member in ipairs(call('ZRANGEBYSCORE', key(index), '-inf', now, 'LIMIT', 0, SWEPT)) do
+    set(zset(index), member, false)
+    forget_one(member)
+  end
+end
+
+local function prune_asks()
+  local place = call('HGET', key('serials'), 'asks') or '0'
+  local scan = call('HSCAN', key('asks'), place, 'COUNT', 100)
+  for i = 1, #scan[2], 2 do
+    local text = scan[2][i + 1]
+    if #text == 24 and unpacked('>d', sub(text, 17)) + remember_other <= now then set(hash('asks'), scan[2][i], false) end
+  end
+  return scan[1]
+end
+
+prune_tombs('chosen')
+prune_tombs('other')
+prune_jobs()
+each_over('expiries', function(member)
+  local kind, name = match(member, '^([^\31]*)\31(.*)$')
+  local record = record_of(kind, name)
+  if record and record.gone then drop_record(kind, name) end
+end)
+each_over('watches', function(id) set(watched, id, false) end)
+each_over('beats', function(worker) set(hash('workers'), worker, false) end)
+each_over('windows', function(unique)
+  if get(uniques, unique) and not holder_of(unique) then set(uniques, unique, false) end
+end)
+local place = prune_asks()
+commit_even_if_full()
+close()
+call('XTRIM', key('stream', LIFECYCLE), 'MAXLEN', LOG)
+call('HSET', key('serials'), 'asks', place)
+return removed

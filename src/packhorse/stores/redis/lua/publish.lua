@@ -1,0 +1,5 @@
+-- Append events, all or none; answers their offsets.
+-- args: events:3
+for i = 1, events.count do publish(cell(events, i, 1), cell(events, i, 2), cell(events, i, 3)) end
+conclude_if_room()
+return offsets

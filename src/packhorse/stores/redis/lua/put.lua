@@ -1,0 +1,9 @@
+-- Write records by compare-and-set, one by one; answers each new version, 0 for a drop, or nothing.
+-- args: puts:4
+local versions = {}
+for i = 1, puts.count do
+  local kind, name, text, value = cell(puts, i, 1), cell(puts, i, 2), cell(puts, i, 3), cell(puts, i, 4)
+  versions[i] = tried({}, kind, name, text) and int(apply_put(kind, name, text, value)) or ''
+end
+conclude_if_room()
+return versions

@@ -1,0 +1,190 @@
+"""Jobs as the server keeps them, packed and unpacked; ``lua/prelude/rows.lua`` says how."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from struct import Struct
+from typing import Any
+
+import msgspec
+
+from packhorse.errors import UndecodablePayload
+from packhorse.model.job import Failure, Job, Keep, NewJob, State, Until
+from packhorse.model.lease import Lease
+from packhorse.model.reason import DeadReason, WaitReason
+
+VERSION = ord("1")
+MOMENT = Struct(">d")
+COUNTERS = Struct(">IH")
+_TRY = Struct(">16sIdI")
+_SCOPES = {Until.WINDOW: "w", Until.STARTED: "s", Until.FINISHED: "f"}
+_PLACES = {ord("r"): State.READY, ord("s"): State.SCHEDULED, ord("w"): State.WAITING, ord("l"): State.RUNNING}
+_VERDICTS = {ord("d"): State.DONE, ord("k"): State.DEAD, ord("c"): State.CANCELLED}
+_failure = msgspec.json.Decoder(Failure)
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What scripts read of a record, and where the rest of it lies."""
+
+    queue: str
+    priority: int
+    task: str
+    tenant: str | None
+    headers: int
+    trailer: int
+    lane: str | None = None
+    lane_limit: int = 1
+    parent: bytes | None = None
+    unique: str | None = None
+    children: int = 0
+
+
+@lru_cache(maxsize=4096)
+def _plain(flag: str, queue: str, priority: int, task: str, tenant: str | None, headers: int) -> bytes:
+    return f"1{flag}{queue}\x1f{priority}\x1f{task}\x1f{tenant or ''}\x1f{headers}\x1e".encode()
+
+
+def _full(job: NewJob) -> bytes:
+    unique = job.unique
+    scope, window = (_SCOPES[unique.until], unique.window) if unique else ("", 0)
+    return (
+        f"1x{job.queue}\x1f{job.priority}\x1f{job.task}\x1f{job.tenant or ''}\x1f{len(job.headers)}"
+        f"\x1f{job.lane or ''}\x1f{job.lane_limit}\x1f{job.parent.hex() if job.parent else ''}"
+        f"\x1f{unique.key if unique else ''}\x1f{scope}\x1f{window}\x1f{job.children}\x1e"
+    ).encode()
+
+
+def wish(job: NewJob) -> tuple[bytes, bytes, str]:
+    """A job to be stored: its id, its record without the moments, and when it is due."""
+    later = f"{job.delay} {job.at}" if job.delay or job.at else ""
+    if job.lane is None and job.unique is None and job.parent is None and not job.children:
+        head = _plain("d" if later else "p", job.queue, job.priority, job.task, job.tenant, len(job.headers))
+        return job.id, head + job.headers + job.payload, later
+    return job.id, _full(job) + job.headers + job.payload, later or "0 0"
+
+
+@lru_cache(maxsize=8192)
+def _head(text: bytes) -> Head:
+    flag, fields = text[1:2], text[2:].decode().split("\x1f")
+    queue, priority, task, tenant, headers = fields[:5]
+    common = (queue, int(priority), task, tenant or None, int(headers))
+    if flag == b"p":
+        return Head(*common, 8)
+    if flag == b"d":
+        return Head(*common, 20)
+    lane, limit, parent, unique, _, _, children = fields[5:]
+    return Head(*common, 20, lane or None, int(limit), bytes.fromhex(parent) or None, unique or None, int(children))
+
+
+def _opened(record: bytes) -> tuple[Head, bytes, bytes]:
+    if record[0] != VERSION:
+        raise UndecodablePayload(f"This release does not know records of version {record[:1]!r}: upgrade Packhorse")
+    stop = record.index(b"\x1e")
+    head = _head(record[:stop])
+    middle = stop + 1 + head.headers
+    return head, record[stop + 1 : middle], record[middle : -head.trailer]
+
+
+def _moment(data: bytes, at: int) -> int:
+    return int(MOMENT.unpack_from(data, at)[0])
+
+
+def since_of(record: bytes) -> int:
+    """Since when a job is ready that never moved: it was enqueued, or fell due."""
+    born = _moment(record, len(record) - 8)
+    if record[1] == ord("p"):
+        return born
+    return max(born, _moment(record, len(record) - 20))
+
+
+def lease_of(id: bytes, record: bytes, *, token: bytes, until: int, attempt: int, lost: int) -> Lease:  # noqa: A002
+    """One lease out of a claim."""
+    head, headers, payload = _opened(record)
+    return Lease(
+        id=id,
+        token=token,
+        until=until,
+        task=head.task,
+        queue=head.queue,
+        payload=payload,
+        headers=headers,
+        priority=head.priority,
+        attempt=attempt,
+        lost=lost,
+        born=_moment(record, len(record) - 8),
+        lane=head.lane,
+        parent=head.parent,
+    )
+
+
+def job_of(id: bytes, packed: Sequence[Any]) -> Job:  # noqa: A002
+    """All that is known of a job, out of what the server has in several places."""
+    record, row, end, tries, progress, delivered, score = packed
+    head, headers, payload = _opened(record)
+    standing = _ended(end) if end else _live(row, record, score)
+    return Job(
+        id=id,
+        task=head.task,
+        queue=head.queue,
+        payload=payload,
+        headers=headers,
+        priority=head.priority,
+        born=_moment(record, len(record) - 8),
+        tenant=head.tenant,
+        lane=head.lane,
+        lane_limit=head.lane_limit,
+        parent=head.parent,
+        unique=head.unique,
+        delivered=int(delivered),
+        progress=progress,
+        failures=tuple(_failures(tries)),
+        **{"children": head.children, **standing},
+    )
+
+
+def _ended(row: bytes) -> dict[str, Any]:
+    attempt, lost = COUNTERS.unpack_from(row, 25)
+    reason, _, result = row[39:].partition(b"\x1f")
+    return {
+        "state": _VERDICTS[row[0]],
+        "since": _moment(row, 17),
+        "attempt": attempt,
+        "lost": lost,
+        "reason": DeadReason(reason.decode()) if reason else None,
+        "result": result[1:] if result else None,
+    }
+
+
+def _live(row: bytes, record: bytes, score: bytes) -> dict[str, Any]:
+    if not row:
+        state = State.SCHEDULED if score else State.READY
+        return {"state": state, "since": int(float(score)) if score else since_of(record)}
+    attempt, lost = COUNTERS.unpack_from(row, 34)
+    tail = row[row.index(b"\x1e", 45) + 1 :]
+    found: dict[str, Any] = {"state": _PLACES[row[32]], "attempt": attempt, "lost": lost}
+    if found["state"] is State.RUNNING:
+        found |= {"worker": row[16:32], "cancelling": row[33] > ord("1")}
+    if found["state"] is State.WAITING:
+        found |= _waiting(tail)
+    return found | {"since": int(float(score)) if score else _moment(tail, 0)}
+
+
+def _waiting(tail: bytes) -> dict[str, Any]:
+    reason, children, _, _, _, detail = tail[8:].split(b"\x1f", 5)
+    found: dict[str, Any] = {"reason": WaitReason(reason.decode()), "detail": detail.decode()}
+    return found | {"children": int(children)} if reason == b"children" else found
+
+
+def _failures(packed: bytes) -> Iterator[Failure]:
+    at = 0
+    while at < len(packed):
+        _, attempt, moment, size = _TRY.unpack_from(packed, at)
+        at += _TRY.size
+        if size:
+            found = _failure.decode(packed[at : at + size])
+            yield msgspec.structs.replace(found, attempt=attempt, at=int(moment))
+        at += size
+
+
+def keep_text(keep: Keep) -> str:
+    """How a keep travels, and how it is part of a shelf's name."""
+    return f"{keep.count}\x1f{keep.age}"

@@ -1,0 +1,158 @@
+"""Settlements, effects and asks as arguments of the exchange, and its answer as values."""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import msgspec
+
+from packhorse.errors import InvalidName, TooManyEffects
+from packhorse.model import caps
+from packhorse.model.effect import Effect, Enqueue, Publish, Put
+from packhorse.model.event import LIFECYCLE
+from packhorse.model.job import KEEP_DONE, Failure, Keep
+from packhorse.model.lease import Ask, Exchange, Lease, Settlement, Verdict
+from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
+from packhorse.stores.redis.packing import COUNTERS, MOMENT, keep_text, lease_of, since_of, wish
+
+_VERDICTS = {
+    ord("W"): Verdict.WRITTEN,
+    ord("R"): Verdict.REPEATED,
+    ord("L"): Verdict.LOST,
+    ord("C"): Verdict.CONFLICT,
+}
+_encode = msgspec.json.Encoder().encode
+
+
+class Keeps:
+    """The different keeps of one exchange: each outcome names its own by a number."""
+
+    def __init__(self) -> None:
+        self._numbers = {KEEP_DONE: b"\0\1"}
+
+    def number(self, keep: Keep) -> bytes:
+        """Two bytes that stand for a keep."""
+        found = self._numbers.get(keep)
+        if found is None:
+            found = self._numbers[keep] = (len(self._numbers) + 1).to_bytes(2, "big")
+        return found
+
+    @property
+    def texts(self) -> list[str]:
+        """All of them, in the order of their numbers; the first is that of a job that ends as cancelled."""
+        return [keep_text(keep) for keep in self._numbers]
+
+
+def outcome_text(outcome: Outcome, keeps: Keeps) -> bytes:
+    """A letter, the number of a keep, and what belongs to the outcome."""
+    match outcome:
+        case Done(result, keep):
+            return b"d" + keeps.number(keep) + (b"\x1f" if result is None else b"\x1f=" + result)
+        case Again(delay, error, charged):
+            return b"r\0\0%d%d\x1f%s" % (charged, delay, _failure(error))
+        case Wait(reason, on, children, detail):
+            about = f"{on.after}\x1f{on.kind}\x1f{on.key}" if on else "\x1f\x1f"
+            return f"w\0\0{reason.value}\x1f{children or ''}\x1f{about}\x1f{detail}".encode()
+        case Dead(reason, error, keep):
+            return b"k" + keeps.number(keep) + reason.value.encode() + b"\x1f" + _failure(error)
+        case Cancelled(keep):
+            return b"c" + keeps.number(keep)
+        case Held(step):
+            return b"h\0\0%d" % step
+        case _:
+            assert_never(outcome)
+
+
+def _failure(error: Failure | None) -> bytes:
+    return b"" if error is None else _encode(error)
+
+
+def put_options(put: Put) -> str:
+    """What is asked of a put besides its record."""
+    expect = "" if put.expect is None else put.expect
+    return f"{expect} {put.due} {put.expires} {'' if put.value is None else '='}"
+
+
+def check_stream(stream: str) -> None:
+    """Refuse an event from outside for the log of the life of jobs."""
+    if stream == LIFECYCLE:
+        raise InvalidName("stream", stream, "only the store writes the log of the life of jobs; choose another name")
+
+
+def _effect(number: int, effect: Effect) -> tuple[Any, ...]:
+    match effect:
+        case Enqueue(job):
+            id, part, later = wish(job)  # noqa: A001
+            return number, "e" + later, id, part, b""
+        case Publish(stream, data, key):
+            return number, "p", stream, data, key or ""
+        case Put(kind, key, value):
+            return number, "r" + put_options(effect), kind, key, value or b""
+        case _:
+            assert_never(effect)
+
+
+def settlement_arguments(settlements: Sequence[Settlement]) -> dict[str, list[Any]]:
+    """Keeps, settlements and effects, each as flat rows; refuses too many before anything is sent."""
+    caps.items("settlements", settlements)
+    keeps = Keeps()
+    rows: list[Any] = []
+    effects: list[Any] = []
+    count = 0
+    for number, settlement in enumerate(settlements, 1):
+        lease = settlement.lease
+        rows.append(lease.id)
+        rows.append(lease.token + outcome_text(settlement.outcome, keeps))
+        for effect in settlement.effects:
+            if isinstance(effect, Publish):
+                check_stream(effect.stream)
+            effects += _effect(number, effect)
+            count += 1
+    if count > caps.EFFECTS_PER_CALL:
+        raise TooManyEffects("effects", count, caps.EFFECTS_PER_CALL)
+    return {"keeps": keeps.texts, "settlements": rows, "effects": effects}
+
+
+def ask_arguments(ask: Ask | None) -> dict[str, Any]:
+    """Who asks, and shares as flat rows."""
+    if ask is None:
+        return {"worker": "", "token": "", "lease": 0, "shares": []}
+    shares: list[Any] = []
+    for share in ask.shares:
+        shares += (share.queue, share.count, "" if share.most is None else share.most)
+    return {"worker": ask.worker, "token": ask.token, "lease": ask.lease, "shares": shares}
+
+
+def exchange_of(answer: Sequence[Any], ask: Ask | None) -> Exchange:
+    """The answer as values."""
+    now, verdicts, ids, counters, untils, sinces, more, next_due, records = answer
+    moment = int(now)
+    leases = () if ask is None else _leases(ask, moment, ids, counters, untils, records)
+    if sinces:
+        leases = _best_first(leases, sinces, records)
+    return Exchange(
+        tuple([_VERDICTS[letter] for letter in verdicts]),
+        leases,
+        more == b"1",
+        int(next_due) if next_due else None,
+        moment,
+    )
+
+
+def _leases(ask: Ask, now: int, ids: bytes, counters: bytes, untils: bytes, records: list[bytes]) -> tuple[Lease, ...]:
+    token, until = ask.token, now + ask.lease
+    ends = [int(end) for (end,) in MOMENT.iter_unpack(untils)] if untils else [until] * len(records)
+    return tuple(
+        [
+            lease_of(ids[16 * n : 16 * n + 16], record, token=token, until=ends[n], attempt=attempt, lost=lost)
+            for n, (record, (attempt, lost)) in enumerate(zip(records, COUNTERS.iter_unpack(counters), strict=True))
+        ]
+    )
+
+
+def _best_first(leases: tuple[Lease, ...], sinces: list[bytes], records: list[bytes]) -> tuple[Lease, ...]:
+    """Several queues gave: by priority, then by the moment of becoming ready, then in the order they gave."""
+
+    def rank(n: int) -> tuple[int, int]:
+        return leases[n].priority, int(MOMENT.unpack(sinces[n])[0]) if sinces[n] else since_of(records[n])
+
+    return tuple(leases[n] for n in sorted(range(len(leases)), key=rank))

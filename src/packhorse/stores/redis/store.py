@@ -1,0 +1,74 @@
+"""The store on Redis or Valkey."""
+
+from collections.abc import AsyncIterator
+
+from packhorse.model.clock import Clock
+from packhorse.stores.contract import Topic
+from packhorse.stores.redis import layout, wakes
+from packhorse.stores.redis.fleet import Fleet
+from packhorse.stores.redis.jobs import Jobs
+from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.queues import Queues
+from packhorse.stores.redis.records import Records
+from packhorse.stores.redis.scripts import Scripts
+from packhorse.stores.redis.streams import Streams
+from packhorse.stores.redis.wakes import Bell
+
+
+class RedisStore:
+    """All state in the keys of one namespace on one server."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        namespace: str = "packhorse",
+        clock: Clock | None = None,
+        events: bool = True,
+        scripts: Scripts | None = None,
+    ) -> None:
+        self._keyspace = Keyspace(url, namespace=namespace, clock=clock, events=events, scripts=scripts)
+        self.jobs = Jobs(self._keyspace)
+        self.queues = Queues(self._keyspace)
+        self.records = Records(self._keyspace)
+        self.streams = Streams(self._keyspace)
+        self.fleet = Fleet(self._keyspace)
+        self._bells = {
+            Topic.WORK: Bell(lambda: wakes.work(self._keyspace)),
+            Topic.ENDS: Bell(lambda: wakes.ends(self._keyspace)),
+        }
+
+    async def open(self) -> None:
+        """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
+        self._keyspace.connections.open()
+        try:
+            await layout.check_settings(self._keyspace)
+            await layout.check_steps(self._keyspace)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Let go of everything; a closed store refuses calls, and closing twice is harmless."""
+        for bell in self._bells.values():
+            await bell.stop()
+        await self._keyspace.connections.close()
+
+    async def migrate(self) -> list[str]:
+        """Bring the layout up to date and answer the names of the steps taken."""
+        connections = self._keyspace.connections
+        was_closed = connections.is_closed()
+        connections.open()
+        try:
+            return await layout.take_steps(self._keyspace)
+        finally:
+            if was_closed:
+                await connections.close()
+
+    async def ping(self) -> int:
+        """Answer with the store's time."""
+        return await self._keyspace.now()
+
+    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+        """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
+        return self._bells[topic].heard()

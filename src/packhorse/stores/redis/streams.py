@@ -1,0 +1,46 @@
+"""Append-only logs of events."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from packhorse.model import caps
+from packhorse.model.effect import Publish
+from packhorse.model.event import Event
+from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.packing import MOMENT
+from packhorse.stores.redis.settling import check_stream
+
+MOST = 1000
+
+
+class Streams:
+    """The streams facet."""
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        self._keyspace = keyspace
+
+    async def publish(self, events: Sequence[Publish]) -> list[int]:
+        """Append events, all or none, and answer their offsets."""
+        caps.items("events", events)
+        if not events:
+            return []
+        rows: list[Any] = []
+        for event in events:
+            check_stream(event.stream)
+            rows += (event.stream, event.data, event.key or "")
+        return [int(offset) for offset in await self._keyspace.run("publish", events=rows)]
+
+    async def read(self, stream: str, *, after: int = 0, limit: int = 100) -> list[Event]:
+        """Answer the events after an offset, oldest first."""
+        caps.name("stream", stream)
+        caps.within("after", after, 0, 2**53)
+        caps.within("limit", limit, 1, MOST)
+        entries = await self._keyspace.read("XRANGE", "stream", stream, f"{after + 1}-0", "+", "COUNT", limit)
+        return [_event(stream, offset, fields) for offset, fields in entries]
+
+
+def _event(stream: str, entry: bytes, fields: Sequence[bytes]) -> Event:
+    found = dict(zip(fields[::2], fields[1::2], strict=True))
+    key = found.get(b"k")
+    moment = int(MOMENT.unpack(found[b"t"])[0])
+    return Event(stream, int(entry.partition(b"-")[0]), moment, found[b"d"], None if key is None else key.decode())
