@@ -1,0 +1,28 @@
+"""The workers that live."""
+
+import msgspec
+
+from packhorse.model import caps
+from packhorse.model.worker import Worker
+from packhorse.stores.postgres import rows
+from packhorse.stores.postgres.namespace import Namespace
+
+
+class PostgresFleet:
+    """The fleet of a namespace."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    async def beat(self, worker: Worker, ttl: int) -> None:
+        """Say that a worker lives, for so long; no time at all says goodbye."""
+        caps.span("ttl", ttl)
+        if ttl == 0:
+            await self._namespace.write("goodbye", worker.id)
+            return
+        body = msgspec.json.encode(worker)
+        await self._namespace.write("beat", worker.id, worker.name, body, ttl, self._namespace.now())
+
+    async def workers(self) -> list[Worker]:
+        """Answer the workers whose last beat is not over, by name."""
+        return [rows.worker(row) for row in await self._namespace.read("workers", self._namespace.now())]

@@ -1,0 +1,43 @@
+-- All that follows from the end of jobs, however they ended: free unique keys, deliver to parents, hand on slots,
+-- hint to watchers. Newcomers of the same call are let in here too, so that lanes are locked once, in order.
+-- Answers the queues in which jobs became ready. Ended jobs that have no lane, parent or key need only be in the ids.
+CREATE FUNCTION {schema}.conclude_1(
+    a_ids uuid[],
+    a_ended {schema}.ended[],
+    a_newcomers {schema}.newcomer[],
+    a_now bigint
+)
+RETURNS text[]
+LANGUAGE plpgsql
+AS $packhorse$
+DECLARE
+    v_newcomers {schema}.newcomer[] := a_newcomers;
+    v_keyed uuid[];
+    v_children boolean;
+    v_queues text[];
+    v_lanes text[];
+BEGIN
+    IF a_ids IS NOT NULL THEN
+        PERFORM {schema}.hint_1(a_ids, a_now);
+    END IF;
+    IF a_ended IS NOT NULL THEN
+        SELECT
+            array_agg(id) FILTER (WHERE scope IS NOT NULL),
+            bool_or(parent IS NOT NULL),
+            array_agg(queue) FILTER (WHERE slot),
+            array_agg(lane) FILTER (WHERE slot)
+        INTO v_keyed, v_children, v_queues, v_lanes
+        FROM unnest(a_ended);
+        IF v_keyed IS NOT NULL THEN
+            PERFORM {schema}.free_1(v_keyed);
+        END IF;
+        IF v_children THEN
+            v_newcomers := v_newcomers || {schema}.deliver_1(a_ended, a_now);
+        END IF;
+    END IF;
+    IF v_newcomers IS NULL AND v_queues IS NULL THEN
+        RETURN NULL;
+    END IF;
+    RETURN {schema}.admit_1(v_newcomers, v_queues, v_lanes, a_now);
+END
+$packhorse$;

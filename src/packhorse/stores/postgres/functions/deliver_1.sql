@@ -1,0 +1,103 @@
+-- Leave the outcomes of ended children for their parents, count them once, and hand back the parents they release.
+CREATE FUNCTION {schema}.deliver_1(a_ended {schema}.ended[], a_now bigint)
+RETURNS {schema}.newcomer[]
+LANGUAGE plpgsql
+AS $packhorse$
+DECLARE
+    v_parents uuid[];
+    v_keys text[];
+    v_versions bigint[];
+    v_newcomers {schema}.newcomer[];
+BEGIN
+    -- The lock keeps the parent's record, so that nothing is left behind for one that is just pruned or dropped.
+    v_parents := ARRAY(
+        SELECT id
+        FROM {schema}.jobs
+        WHERE id = ANY (ARRAY(SELECT DISTINCT parent FROM unnest(a_ended) WHERE parent IS NOT NULL))
+        ORDER BY id
+        FOR KEY SHARE
+    );
+    v_parents := ARRAY(
+        SELECT id
+        FROM unnest(v_parents) AS parent (id)
+        WHERE (SELECT 1 FROM {schema}.ends WHERE ends.id = parent.id) IS NULL
+    );
+    IF cardinality(v_parents) = 0 THEN
+        RETURN NULL;
+    END IF;
+    PERFORM {schema}.family_1(v_parents);
+
+    WITH told AS (
+        INSERT INTO {schema}.records AS old (kind, key, value, version, due, expires)
+        SELECT
+            'packhorse.delivered',
+            replace(parent::text, '-', '') || '/' || replace(id::text, '-', ''),
+            convert_to(verdict, 'UTF8') || coalesce(' '::bytea || result, ''),
+            a_now,
+            0,
+            0
+        FROM unnest(a_ended)
+        WHERE parent = ANY (v_parents)
+        ORDER BY parent, id
+        ON CONFLICT (kind, key) DO UPDATE
+        SET value = excluded.value,
+            version = greatest(old.version + 1, a_now)
+        RETURNING key, version, xmax = 0 AS fresh  -- a row that was there already has been locked by us: xmax is set
+    ), counted AS (
+        UPDATE {schema}.families
+        SET delivered = families.delivered + told.fresh
+        FROM (
+            SELECT left(key, 32)::uuid AS id, count(*) AS fresh
+            FROM told
+            WHERE fresh
+            GROUP BY 1
+        ) AS told
+        WHERE families.id = told.id
+    )
+    SELECT array_agg(key), array_agg(version)
+    INTO v_keys, v_versions
+    FROM told;
+
+    PERFORM 1
+    FROM {schema}.waits
+    WHERE id = ANY (v_parents)
+    ORDER BY id
+    FOR UPDATE;
+    WITH gone AS (
+        DELETE FROM {schema}.waits
+        USING {schema}.families
+        WHERE waits.id = ANY (v_parents)
+          AND families.id = waits.id
+          AND waits.reason = 'children'
+          AND waits.pending <= families.delivered
+        RETURNING waits.*
+    ), moved AS MATERIALIZED (
+        SELECT gone.*, jobs.due
+        FROM gone
+        JOIN {schema}.jobs USING (id)
+    ), to_due AS (
+        INSERT INTO {schema}.due (due, id, parent, attempt, lost, priority, lane_limit, slot, scope, queue, lane)
+        SELECT due, id, parent, attempt, lost, priority, lane_limit, slot, scope, queue, lane
+        FROM moved
+        WHERE due > a_now
+        ORDER BY seq
+    ), counted AS (
+        INSERT INTO {schema}.deltas (queue, waiting, scheduled)
+        SELECT queue, -count(*), count(*) FILTER (WHERE due > a_now)
+        FROM moved
+        GROUP BY queue
+    )
+    SELECT array_agg(
+        ROW (id, parent, a_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane)::{schema}.newcomer
+        ORDER BY seq
+    )
+    INTO v_newcomers
+    FROM moved
+    WHERE due <= a_now;
+
+    FOR v_at IN 1..cardinality(v_keys) LOOP
+        v_newcomers := v_newcomers || {schema}.woken_1('packhorse.delivered', v_keys[v_at], v_versions[v_at], a_now);
+    END LOOP;
+    RETURN v_newcomers;
+END
+$packhorse$;

@@ -1,0 +1,52 @@
+-- Move leased jobs to their end: the plain case of settle_1, in which every outcome is done and kept as usual.
+CREATE FUNCTION {schema}.done_1(
+    a_ids uuid[],
+    a_tokens uuid[],
+    a_results bytea[],
+    a_keep_count bigint,
+    a_keep_age bigint,
+    a_now bigint,
+    OUT o_written integer[],
+    OUT o_ids uuid[],
+    OUT o_ended {schema}.ended[]
+)
+LANGUAGE plpgsql
+AS $packhorse$
+BEGIN
+    WITH given AS MATERIALIZED (  -- by id: everybody locks leases in this order
+        SELECT id, token, result, n::integer AS n
+        FROM unnest(a_ids, a_tokens, a_results) WITH ORDINALITY AS settlement (id, token, result, n)
+        ORDER BY id
+    ), gone AS (
+        DELETE FROM {schema}.leases
+        USING given
+        WHERE leases.id = given.id
+          AND leases.token = given.token
+        RETURNING
+            given.n, given.id, given.token, given.result, leases.attempt, leases.lost, leases.parent, leases.scope,
+            leases.queue, leases.lane
+    ), shelves AS MATERIALIZED (
+        SELECT queue, number AS jobs, {schema}.shelf_1(queue, 'done', a_keep_count, a_keep_age) AS shelf
+        FROM (SELECT queue, count(*) AS number FROM gone GROUP BY queue) AS queues
+    ), to_ends AS (
+        INSERT INTO {schema}.ends (finished, id, token, shelf, attempt, lost, result)
+        SELECT a_now, id, token, shelf, attempt, lost, result
+        FROM gone
+        JOIN shelves USING (queue)
+    ), counted AS (
+        INSERT INTO {schema}.deltas (queue, running, done)
+        SELECT queue, -jobs, jobs
+        FROM shelves
+    )
+    SELECT
+        array_agg(n ORDER BY n),
+        array_agg(id ORDER BY n),
+        array_agg(
+            ROW (id, parent, attempt, lost, lane IS NOT NULL, scope, queue, lane, 'running', 'done',
+                CASE WHEN parent IS NOT NULL THEN result END)::{schema}.ended
+            ORDER BY n
+        ) FILTER (WHERE lane IS NOT NULL OR parent IS NOT NULL OR scope IS NOT NULL)
+    INTO o_written, o_ids, o_ended
+    FROM gone;
+END
+$packhorse$;

@@ -1,0 +1,106 @@
+-- Take back leases that ran out: ready again, dead once lost too often, cancelled if that was asked for.
+-- Folds the counts on the way.
+CREATE FUNCTION {schema}.reap_1(
+    a_limit integer,
+    a_max_lost integer,
+    a_dead_count bigint,
+    a_dead_age bigint,
+    a_cancelled_count bigint,
+    a_cancelled_age bigint,
+    a_log boolean,
+    a_now bigint
+)
+RETURNS TABLE (o_id uuid, o_worker uuid, o_attempt integer, o_lost integer, o_state text)
+LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
+AS $packhorse$
+DECLARE
+    v_now bigint := {schema}.moment_1(a_now);
+    v_lost {schema}.ended[];
+    v_workers uuid[];
+    v_newcomers {schema}.newcomer[];
+    v_ended {schema}.ended[];
+    v_ids uuid[];
+    v_ready text[];
+BEGIN
+    PERFORM {schema}.fold_1();
+    WITH gone AS (
+        DELETE FROM {schema}.leases
+        WHERE ctid = ANY (ARRAY(
+            SELECT ctid
+            FROM {schema}.leases
+            WHERE until <= v_now
+            ORDER BY until, id
+            LIMIT a_limit
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING
+            *,
+            CASE
+                WHEN cancelling THEN 'cancelled'
+                WHEN lost + 1 >= a_max_lost THEN 'dead'
+                ELSE 'ready'
+            END AS state
+    ), shelves AS MATERIALIZED (
+        SELECT
+            queue,
+            state,
+            CASE state
+                WHEN 'dead' THEN {schema}.shelf_1(queue, state, a_dead_count, a_dead_age)
+                ELSE {schema}.shelf_1(queue, state, a_cancelled_count, a_cancelled_age)
+            END AS shelf
+        FROM (SELECT DISTINCT queue, state FROM gone WHERE state <> 'ready') AS ends
+    ), to_ends AS (
+        INSERT INTO {schema}.ends (finished, id, shelf, attempt, lost, reason)
+        SELECT v_now, id, shelf, attempt, lost + 1, CASE state WHEN 'dead' THEN 'poison' END
+        FROM gone
+        JOIN shelves USING (queue, state)
+    ), counted AS (
+        INSERT INTO {schema}.deltas (queue, running, dead, cancelled)
+        SELECT
+            queue, -count(*), count(*) FILTER (WHERE state = 'dead'), count(*) FILTER (WHERE state = 'cancelled')
+        FROM gone
+        GROUP BY queue
+    )
+    SELECT
+        array_agg(
+            ROW (id, parent, attempt, lost + 1, lane IS NOT NULL, scope, queue, lane, 'running', state, NULL)::{schema}.ended
+            ORDER BY until, id
+        ),
+        array_agg(worker ORDER BY until, id),
+        array_agg(
+            ROW (id, parent, v_now, attempt, lost + 1, priority, lane_limit, true, scope, queue, lane)::{schema}.newcomer
+            ORDER BY until, id
+        ) FILTER (WHERE state = 'ready')
+    INTO v_lost, v_workers, v_newcomers
+    FROM gone;
+    IF v_lost IS NULL THEN
+        RETURN;
+    END IF;
+
+    SELECT array_agg(taken), array_agg(id)
+    INTO v_ended, v_ids
+    FROM unnest(v_lost) AS taken
+    WHERE verdict <> 'ready';
+    v_ready := {schema}.conclude_1(v_ids, v_ended, v_newcomers, v_now);
+    IF v_ready IS NOT NULL THEN
+        PERFORM {schema}.wake_1(v_now);
+    END IF;
+    IF a_log THEN
+        PERFORM {schema}.log_1(
+            {schema}.packed_1('l', ARRAY(SELECT id FROM unnest(v_lost)))
+            || {schema}.packed_1('k', ARRAY(SELECT id FROM unnest(v_lost) WHERE verdict = 'dead'))
+            || {schema}.packed_1('c', ARRAY(SELECT id FROM unnest(v_lost) WHERE verdict = 'cancelled')),
+            v_now
+        );
+    END IF;
+    RETURN QUERY
+    SELECT lost.id, v_workers[lost.n], lost.attempt, lost.lost, lost.verdict
+    FROM unnest(v_lost) WITH ORDINALITY AS lost (
+        id, parent, attempt, lost, slot, scope, queue, lane, was, verdict, result, n
+    )
+    ORDER BY lost.n;
+END
+$packhorse$;

@@ -1,0 +1,27 @@
+"""One namespace on one server: its layout, its connections and its time."""
+
+from packhorse.model.clock import Clock
+from packhorse.stores.postgres.database import Database, Row
+from packhorse.stores.postgres.layout import Layout
+
+
+class Namespace:
+    """Runs statements by their name."""
+
+    def __init__(self, database: Database, layout: Layout, *, clock: Clock | None, events: bool) -> None:
+        self.database = database
+        self.layout = layout
+        self.events = events
+        self._clock = clock
+
+    def now(self) -> int | None:
+        """The moment given by a test's clock; without one the server's own time rules."""
+        return self._clock.now() if self._clock else None
+
+    async def read(self, name: str, *params: object) -> list[Row]:
+        """The rows of a statement that changes nothing."""
+        return await self.database.read(getattr(self.layout.statements, name), *params)
+
+    async def write(self, name: str, *params: object) -> list[Row]:
+        """The rows of a statement that changes something."""
+        return await self.database.write(getattr(self.layout.statements, name), *params)

@@ -1,0 +1,1 @@
+SELECT {schema}.drop_1($1, $2);

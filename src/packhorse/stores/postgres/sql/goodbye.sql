@@ -1,0 +1,2 @@
+DELETE FROM {schema}.workers
+WHERE id = $1;

@@ -1,0 +1,1 @@
+SELECT {schema}.note_1($1, $2, $3);

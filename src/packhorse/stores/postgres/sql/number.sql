@@ -1,0 +1,1 @@
+SELECT {schema}.number_1($1);

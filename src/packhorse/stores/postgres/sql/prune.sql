@@ -1,0 +1,1 @@
+SELECT {schema}.prune_1($1, $2, $3, $4, $5);

@@ -1,0 +1,1 @@
+SELECT {schema}.puts_1($1, $2);

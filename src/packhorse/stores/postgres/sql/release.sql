@@ -1,0 +1,1 @@
+SELECT {schema}.release_1($1, $2, $3, $4, $5);

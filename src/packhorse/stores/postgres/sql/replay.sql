@@ -1,0 +1,1 @@
+SELECT {schema}.replay_1($1, $2, $3);

@@ -1,0 +1,2 @@
+INSERT INTO {schema}.migrations (name, checksum)
+VALUES ($1, $2);

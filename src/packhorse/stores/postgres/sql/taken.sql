@@ -1,0 +1,2 @@
+SELECT name, checksum
+FROM {schema}.migrations;

@@ -1,0 +1,1 @@
+VACUUM (TRUNCATE off, SKIP_LOCKED) {schema}.{table};

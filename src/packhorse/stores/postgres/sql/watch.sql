@@ -1,0 +1,6 @@
+INSERT INTO {schema}.watched AS watch (id, until)
+SELECT DISTINCT id, {schema}.moment_1($3) + $2::bigint
+FROM unnest($1::uuid[]) AS job (id)
+ORDER BY id
+ON CONFLICT (id) DO UPDATE
+SET until = greatest(watch.until, excluded.until);

@@ -1,0 +1,97 @@
+"""The store on PostgreSQL."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+
+from packhorse.errors import StoreClosed
+from packhorse.model.clock import Clock
+from packhorse.stores import contract
+from packhorse.stores.contract import Topic
+from packhorse.stores.postgres.database import Database
+from packhorse.stores.postgres.fleet import PostgresFleet
+from packhorse.stores.postgres.jobs import PostgresJobs
+from packhorse.stores.postgres.layout import Layout
+from packhorse.stores.postgres.namespace import Namespace
+from packhorse.stores.postgres.queues import PostgresQueues
+from packhorse.stores.postgres.records import PostgresRecords
+from packhorse.stores.postgres.streams import PostgresStreams
+from packhorse.stores.postgres.wakes import Wakes
+from packhorse.stores.sql.migrate import check, pending
+
+
+class PostgresStore:
+    """All state in one schema of a PostgreSQL database."""
+
+    jobs: contract.Jobs
+    queues: contract.Queues
+    records: contract.Records
+    streams: contract.Streams
+    fleet: contract.Fleet
+
+    def __init__(
+        self, url: str, *, namespace: str = "packhorse", clock: Clock | None = None, events: bool = True
+    ) -> None:
+        self._layout = Layout(namespace)
+        self._database = Database(url)
+        self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
+        self._wakes = Wakes(self._database, self._layout.channel)
+        self.jobs = PostgresJobs(self._namespace)
+        self.queues = PostgresQueues(self._namespace)
+        self.records = PostgresRecords(self._namespace)
+        self.streams = PostgresStreams(self._namespace)
+        self.fleet = PostgresFleet(self._namespace)
+
+    async def open(self) -> None:
+        """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
+        async with self._database.alone() as connection:
+            check(self._layout.steps, await self._taken(connection))
+        await self._database.open()
+        self._wakes.open()
+
+    async def close(self) -> None:
+        """Let go of everything; a closed store refuses calls, and closing twice is harmless."""
+        await self._wakes.close()
+        await self._database.close()
+
+    async def migrate(self) -> list[str]:
+        """Bring the layout up to date and answer the names of the steps taken."""
+        statements = self._layout.statements
+        async with self._database.alone() as connection, connection.transaction():
+            await connection.execute(statements.migrating)
+            await connection.execute(statements.layout)
+            steps = pending(self._layout.steps, await self._taken(connection))
+            for step in steps:
+                await connection.execute(statements.migrating + step.sql)  # never without any statement
+                await connection.execute(statements.take, step.name, step.checksum)
+        return [step.name for step in steps]
+
+    async def ping(self) -> int:
+        """Answer with the store's time."""
+        [[now]] = await self._namespace.read("ping", self._namespace.now())
+        return int(now)
+
+    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+        """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
+        if not self._database.opened:
+            raise StoreClosed("The store is not open: call `await store.open()` first")
+        return self._wakes.listen(topic)
+
+    async def maintain(self) -> list[str]:
+        """Vacuum the narrow tables that have many dead rows, and answer which.
+
+        A duty of the caretaker: autovacuum looks once a minute, and claims walk over what it has not cleaned.
+        """
+        worn = [table for (table,) in await self._namespace.read("worn", self._layout.namespace)]
+        if worn:
+            async with self._database.alone() as connection:
+                for table in worn:
+                    await connection.execute(self._layout.vacuum(table))
+        return worn
+
+    async def _taken(self, connection: "asyncpg.Connection[asyncpg.Record]") -> dict[str, str]:
+        try:
+            rows = await connection.fetch(self._layout.statements.taken)
+        except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+            return {}
+        return {row[0]: row[1] for row in rows}

@@ -1,0 +1,81 @@
+"""Hints from the server: one listening connection for all who wait, made anew with growing pauses when it breaks."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+from packhorse.errors import StoreError
+from packhorse.model import backoff
+from packhorse.model.clock import SYSTEM
+from packhorse.stores.contract import Topic
+from packhorse.stores.postgres.database import Database
+
+_PAUSES = backoff.exponential(0.1, cap=10, jitter=0.5)
+
+
+class Wakes:
+    """Listens while somebody waits for hints."""
+
+    def __init__(self, database: Database, channel: str) -> None:
+        self._database = database
+        self._channel = channel
+        self._waiting: dict[asyncio.Event, Topic] = {}
+        self._listener: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def open(self) -> None:
+        """Allow listening."""
+        self._closed = False
+
+    async def close(self) -> None:
+        """End every wait."""
+        self._closed = True
+        for heard in self._waiting:
+            heard.set()
+        await self._stop()
+
+    async def listen(self, topic: Topic) -> AsyncIterator[None]:
+        """A hint whenever something may be there; also when the line was just made, for some may have been missed."""
+        heard = asyncio.Event()
+        self._waiting[heard] = topic
+        try:
+            while not self._closed:
+                if self._listener is None:
+                    self._listener = asyncio.ensure_future(self._keep_listening())
+                await heard.wait()
+                heard.clear()
+                if not self._closed:
+                    yield
+        finally:
+            del self._waiting[heard]
+            if not self._waiting:
+                await self._stop()
+
+    async def _stop(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.cancel()
+            await asyncio.wait([listener])
+
+    async def _keep_listening(self) -> None:
+        failures = 0
+        while True:
+            try:
+                async with self._database.alone() as connection:
+                    ended = asyncio.Event()
+                    connection.add_termination_listener(lambda _, ended=ended: ended.set())
+                    await connection.add_listener(self._channel, self._heard)
+                    self._tell(*Topic)
+                    failures = 0
+                    await ended.wait()
+            except StoreError:
+                failures += 1
+            await SYSTEM.sleep(_PAUSES.delay(max(failures, 1), random.random()))
+
+    def _heard(self, _connection: object, _pid: int, _channel: str, topic: object) -> None:
+        self._tell(Topic(str(topic)))
+
+    def _tell(self, *topics: Topic) -> None:
+        for heard, topic in self._waiting.items():
+            if topic in topics:
+                heard.set()
