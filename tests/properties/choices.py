@@ -1,0 +1,109 @@
+"""Which jobs a verb picks: the rules where they are definite, and what a store may choose where they are not.
+
+Between jobs that became ready at the very same moment only those from one enqueue have an order, that of arrival.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from packhorse.model.job import Keep, State
+from packhorse.model.lease import Ask, Exchange
+from packhorse.model.reason import WaitReason
+from tests.properties.model import Job, Model
+
+
+def standing(model: Model, state: State, *queues: str) -> list[Job]:
+    """The jobs of these queues in a place, by their moment and arrival."""
+    found = [job for job in model.jobs.values() if job.state is state and job.wish.queue in queues]
+    return sorted(found, key=lambda job: (job.since, job.number))
+
+
+def before(one: Job, other: Job) -> bool:
+    """Whether a job must be leased first: by priority, then by moment, then by arrival."""
+    mine, yours = (one.wish.priority, one.since), (other.wish.priority, other.since)
+    return mine < yours or (mine == yours and one.fresh and other.fresh and one.number < other.number)
+
+
+def shares(model: Model, ask: Ask) -> dict[str, int]:
+    """How many leases each queue gives: its share, then what the others leave, in the order asked."""
+    ready = {share.queue: len(standing(model, State.READY, share.queue)) for share in ask.shares}
+    ready |= dict.fromkeys(model.paused & ready.keys(), 0)
+    count = {share.queue: min(share.count, ready[share.queue]) for share in ask.shares}
+    for share in ask.shares:
+        spare = ask.total - sum(count.values())
+        most = ask.total if share.most is None else share.most
+        count[share.queue] = min(ready[share.queue], most, count[share.queue] + spare)
+    return count
+
+
+def claim(model: Model, ask: Ask, answer: Exchange) -> None:
+    """Lease what the store gave for an ask, if the rules allow it, and look at what it says of the rest."""
+    asked = [share.queue for share in ask.shares]
+    queues = [queue for queue in asked if queue not in model.paused]
+    given = [lease.id for lease in answer.leases]
+    if again := {job.id for job in model.jobs.values() if job.token == ask.token}:
+        assert set(given) == again, "the same ask again gives the same leases"
+    else:
+        for job in standing(model, State.SCHEDULED, *queues):
+            if job.since <= model.now:
+                model.admit(job, job.since)
+        take_best(model, ask, given)
+    later = [job.since for job in standing(model, State.SCHEDULED, *asked) if job.since > model.now]
+    overdue = any(job.since <= model.now for job in standing(model, State.SCHEDULED, *queues))
+    assert answer.more == (overdue or bool(standing(model, State.READY, *queues))), "more"
+    assert overdue or answer.next_due == min(later, default=None), "next due"  # what is overdue is more, not next
+
+
+def take_best(model: Model, ask: Ask, given: list[bytes]) -> None:
+    """Lease what the store gave, if it is as many as the shares allow and the best of each queue, best first."""
+    for queue, count in shares(model, ask).items():
+        line = standing(model, State.READY, queue)
+        taken = [job for job in map(model.jobs.__getitem__, given) if job.wish.queue == queue]
+        assert len(taken) == count, f"{queue} gave {len(taken)} leases instead of {count}"
+        for job in taken:
+            assert job in line, "only ready jobs are leased"
+            line.remove(job)
+            assert not any(before(other, job) for other in line), "leases come best first"
+            model.lease(job, ask)
+
+
+def reap(model: Model, taken: list[bytes], limit: int, max_lost: int, keep: Keep) -> None:
+    """Take back what the store took back, if those are leases that ran out, as many as the limit allows."""
+    late = {job.id for job in model.jobs.values() if job.state is State.RUNNING and job.since <= model.now}
+    assert len(taken) == min(limit, len(late)), f"{len(taken)} leases were taken back, {len(late)} are late"
+    assert set(taken) <= late, "a lease that is not over stays"
+    for job in taken:
+        model.take_back(model.jobs[job], max_lost, keep)
+
+
+def release(model: Model, reason: WaitReason, tasks: Collection[str], limit: int) -> int:
+    """Let those go on who wait for this reason, the longest first."""
+    waiting = [job for job in model.jobs.values() if job.reason is reason and job.wish.task in tasks]
+    released = sorted(waiting, key=lambda job: job.since)[:limit]
+    for job in released:
+        model.admit(job, model.now)
+    return len(released)
+
+
+def tied(model: Model, reason: WaitReason) -> bool:
+    """Whether some who wait for this reason have waited equally long, so that a limit could not choose."""
+    moments = [job.since for job in model.jobs.values() if job.reason is reason]
+    return len(set(moments)) < len(moments)
+
+
+def prune(model: Model, gone: list[bytes], limit: int) -> None:
+    """Remove what the store removed, if it is the oldest of each shelf beyond its count or its age."""
+    shelves = defaultdict(list)
+    for job in model.jobs.values():
+        if job.state.ended:
+            shelves[job.wish.queue, job.state, job.keep].append(job)
+    surplus = 0
+    for (_, _, keep), shelf in shelves.items():
+        left = [job.since for job in shelf if job.id not in gone]
+        over = max(len(shelf) - keep.count, sum(job.since + keep.age <= model.now for job in shelf))
+        surplus += over
+        assert len(shelf) - len(left) <= over, "the newest stay, up to their count and age"
+        assert all(job.since <= moment for job in shelf if job.id in gone for moment in left), "oldest first"
+    assert len(gone) == min(limit, surplus), f"{len(gone)} jobs went instead of {min(limit, surplus)}"
+    for job in gone:
+        model.prune(model.jobs[job])

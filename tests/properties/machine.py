@@ -1,0 +1,235 @@
+"""The machine: whatever may happen to a store, in any order."""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from packhorse.model.caps import SECOND
+from packhorse.model.effect import Publish, Put
+from packhorse.model.job import Keep, State
+from packhorse.model.lease import Share
+from packhorse.model.reason import WaitReason
+from tests.properties import choices
+from tests.properties.pair import RECENT, Deeds, Pair
+from tests.properties.wishes import (
+    DEEDS,
+    KEEPS,
+    KEYS,
+    KIND,
+    PARKED,
+    PUTS,
+    QUEUES,
+    SHARES,
+    STREAM,
+    TASKS,
+    WISHES,
+    WORKERS,
+    Wish,
+)
+
+PICKS = st.lists(st.integers(0, 7), min_size=1, max_size=3)
+FIRST = st.integers(0, 3)
+LIMITS = st.sampled_from((1000, 1, 2))
+SMALL = st.sampled_from((SECOND, 6 * SECOND, 16 * SECOND, 31 * SECOND))
+LARGE = st.sampled_from((11 * 60 * SECOND, 25 * 3600 * SECOND, 8 * 24 * 3600 * SECOND))
+
+
+class Machine(Pair):
+    """Each rule makes a call on the store and on the model, and compares their answers."""
+
+    # Enqueue
+
+    @initialize(wishes=st.lists(WISHES, max_size=4))
+    def enqueue_the_first(self, wishes: list[Wish]) -> None:
+        self.enqueue([self.job(wish) for wish in wishes])
+
+    @rule(wishes=st.lists(WISHES, min_size=1, max_size=4))
+    def enqueue_some(self, wishes: list[Wish]) -> None:
+        self.enqueue([self.job(wish) for wish in wishes])
+
+    @rule(wish=WISHES)
+    def enqueue_the_same_twice_in_one_call(self, wish: Wish) -> None:
+        self.enqueue([self.job(wish)] * 2)
+
+    @rule(wishes=st.lists(WISHES, min_size=1, max_size=2))
+    def enqueue_again_after_a_lost_answer(self, wishes: list[Wish]) -> None:
+        jobs = [self.job(wish) for wish in wishes]
+        self.enqueue(jobs)
+        self.enqueue(jobs)
+
+    # Exchange
+
+    @rule(worker=st.sampled_from(WORKERS), lease=st.sampled_from((30 * SECOND, 5 * SECOND)))
+    def claim_all(self, worker: bytes, lease: int) -> None:
+        self.exchange([], self.ask(worker, tuple(Share(queue, 10) for queue in QUEUES), lease))
+
+    @rule(worker=st.sampled_from(WORKERS), shares=SHARES)
+    def claim(self, worker: bytes, shares: tuple[Share, ...]) -> None:
+        self.exchange([], self.ask(worker, shares))
+
+    @rule(worker=st.sampled_from(WORKERS), shares=SHARES)
+    def claim_again_after_a_lost_answer(self, worker: bytes, shares: tuple[Share, ...]) -> None:
+        ask = self.ask(worker, shares)
+        self.exchange([], ask)
+        self.exchange([], ask)
+
+    @precondition(lambda self: self.asked)
+    @rule(pick=FIRST)
+    def repeat_the_last_ask(self, pick: int) -> None:
+        held = {job.token for job in self.model.jobs.values()}
+        asks = [ask for ask in self.asked.values() if ask.token in held]
+        if asks:
+            self.exchange([], asks[pick % len(asks)])
+
+    @rule(deeds=DEEDS, first=FIRST)
+    def settle(self, deeds: Deeds, first: int) -> None:
+        self.exchange(self.settlements(deeds, self.held(first)))
+
+    @rule(deeds=DEEDS, first=FIRST, worker=st.sampled_from(WORKERS), shares=SHARES)
+    def settle_and_claim(self, deeds: Deeds, first: int, worker: bytes, shares: tuple[Share, ...]) -> None:
+        self.exchange(self.settlements(deeds, self.held(first)), self.ask(worker, shares))
+
+    @rule(deeds=DEEDS, first=FIRST)
+    def settle_again_after_a_lost_answer(self, deeds: Deeds, first: int) -> None:
+        settlements = self.settlements(deeds, self.held(first))
+        self.exchange(settlements)
+        self.exchange(settlements)
+
+    @rule(deeds=DEEDS, first=FIRST, worker=st.sampled_from(WORKERS), shares=SHARES)
+    def settle_and_claim_again_after_a_lost_answer(
+        self, deeds: Deeds, first: int, worker: bytes, shares: tuple[Share, ...]
+    ) -> None:
+        settlements, ask = self.settlements(deeds, self.held(first)), self.ask(worker, shares)
+        self.exchange(settlements, ask)
+        self.exchange(settlements, ask)
+
+    @rule(deeds=DEEDS, first=FIRST)
+    def settle_one_lease_often_in_one_call(self, deeds: Deeds, first: int) -> None:
+        self.exchange(self.settlements(deeds, self.held(first)[:1] * 3))
+
+    @precondition(lambda self: self.sent)
+    @rule(pick=st.integers(0, RECENT - 1))
+    def repeat_an_old_settlement(self, pick: int) -> None:
+        self.exchange([self.sent[-1 - pick % len(self.sent)]])
+
+    @precondition(lambda self: self.leases)
+    @rule(deeds=DEEDS, first=FIRST)
+    def settle_with_a_stale_token(self, deeds: Deeds, first: int) -> None:
+        self.exchange(self.settlements(deeds, self.some(first, stale=True)))
+
+    # Leases
+
+    @precondition(lambda self: self.leases)
+    @rule(first=FIRST, stale=st.booleans(), duration=st.sampled_from((30 * SECOND, SECOND)))
+    def renew(self, first: int, stale: bool, duration: int) -> None:
+        leases = self.some(first, stale=stale)
+        answers = self.call(lambda store: store.jobs.renew(leases, duration))
+        assert answers == [self.model.renew(lease, duration) for lease in leases]
+
+    @precondition(lambda self: self.leases)
+    @rule(first=FIRST, stale=st.booleans())
+    def note(self, first: int, stale: bool) -> None:
+        notes = [(lease, b"%d" % self.fresh()) for lease in self.some(first, stale=stale)]
+        answers = self.call(lambda store: store.jobs.note(notes))
+        assert answers == [self.model.note(*note) for note in notes]
+
+    @precondition(lambda self: any(job.token for job in self.model.jobs.values()))
+    @rule(limit=LIMITS, max_lost=st.sampled_from((3, 1)), keep=KEEPS, wait=st.booleans())
+    def reap(self, limit: int, max_lost: int, keep: Keep, wait: bool) -> None:
+        self.clock.turn(31 * SECOND if wait else 0)
+        attempts = {job.id: job.attempt for job in self.model.jobs.values()}
+        lost = self.call(lambda store: store.jobs.reap(limit, max_lost=max_lost, keep=keep))
+        choices.reap(self.model, [it.id for it in lost], limit, max_lost, keep)
+        for it in lost:
+            job = self.model.jobs[it.id]
+            assert (it.attempt, it.lost, it.state) == (attempts[it.id], job.lost, job.state)
+
+    @precondition(lambda self: self.leases)
+    @rule(worker=st.sampled_from(WORKERS))
+    def a_client_crashes(self, worker: bytes) -> None:
+        """It will not be heard of again; its leases run out in their time."""
+        self.leases = [lease for lease in self.leases if self.workers[lease.token] != worker]
+        self.asked.pop(worker, None)
+
+    # What people do to jobs
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=PICKS, keep=KEEPS)
+    def cancel(self, picks: list[int], keep: Keep) -> None:
+        ids = self.ids(picks)
+        answers = self.call(lambda store: store.jobs.cancel(ids, keep=keep))
+        assert answers == [self.model.cancel(self.model.jobs.get(job), keep) for job in ids]
+
+    @precondition(lambda self: any(job.state.ended for job in self.model.jobs.values()))
+    @rule(picks=PICKS)
+    def replay(self, picks: list[int]) -> None:
+        ids = self.ids(picks)
+        answers = self.call(lambda store: store.jobs.replay(ids))
+        assert answers == [self.model.replay(self.model.jobs.get(job)) for job in ids]
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(picks=PICKS)
+    def drop(self, picks: list[int]) -> None:
+        ids = self.ids(picks)
+        answers = self.call(lambda store: store.jobs.drop(ids))
+        assert answers == [self.model.drop(job) for job in ids]
+        self.gone += ids
+
+    @precondition(lambda self: any(job.state is State.WAITING for job in self.model.jobs.values()))
+    @rule(reason=st.sampled_from((*PARKED, WaitReason.SIGNAL)), tasks=st.sampled_from((None, TASKS, TASKS[:1])))
+    def release(self, reason: WaitReason, tasks: tuple[str, ...] | None) -> None:
+        limit = 500 if choices.tied(self.model, reason) else 1
+        answer = self.call(lambda store: store.jobs.release(reason, tasks=tasks, limit=limit))
+        assert answer == choices.release(self.model, reason, tasks or TASKS, limit)
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def pause_or_resume(self, queue: str) -> None:
+        if queue in self.model.paused:
+            self.call(lambda store: store.queues.resume([queue]))
+        else:
+            self.call(lambda store: store.queues.pause([queue]))
+        self.model.paused ^= {queue}
+
+    # Time, upkeep, records, streams
+
+    @rule(duration=SMALL)
+    def some_time_passes(self, duration: int) -> None:
+        self.clock.turn(duration)
+
+    @rule(duration=LARGE)
+    def much_time_passes(self, duration: int) -> None:
+        self.clock.turn(duration)
+
+    @precondition(lambda self: any(job.state.ended for job in self.model.jobs.values()))
+    @rule(limit=LIMITS)
+    def prune(self, limit: int) -> None:
+        ended = [job.id for job in self.model.jobs.values() if job.state.ended]
+        answer = self.call(lambda store: store.jobs.prune(limit))
+        found = self.look(lambda store: store.jobs.get(ended))
+        gone = [job for job, there in zip(ended, found, strict=True) if there is None]
+        assert answer == len(gone)
+        choices.prune(self.model, gone, limit)
+        if limit == 1000:
+            self.model.tombs = {job: tomb for job, tomb in self.model.tombs.items() if tomb[1] > self.model.now}
+        self.gone += gone
+
+    @rule(puts=st.lists(PUTS, min_size=1, max_size=3))
+    def put_records(self, puts: list[Put]) -> None:
+        puts = [self.put(put) for put in puts]
+        answers = self.call(lambda store: store.records.put(puts))
+        assert answers == [self.model.write(put) if self.model.expected(put) else None for put in puts]
+
+    @precondition(lambda self: self.model.records)
+    @rule(keys=st.sampled_from((KEYS, KEYS[:1], (*KEYS, "other"))))
+    def drop_records(self, keys: tuple[str, ...]) -> None:
+        answer = self.call(lambda store: store.records.drop(KIND, keys))
+        there = [key for key in keys if self.model.version(KIND, key)]
+        assert answer == len(there)
+        for key in there:
+            self.model.write(Put(KIND, key, None))
+
+    @rule(data=st.lists(st.sampled_from((b"1", b"2")), min_size=1, max_size=2))
+    def publish(self, data: list[bytes]) -> None:
+        events, log = [Publish(STREAM, it) for it in data], self.model.streams[STREAM]
+        answers = self.call(lambda store: store.streams.publish(events))
+        assert answers == [len(log) + 1 + index for index in range(len(events))]
+        log += events

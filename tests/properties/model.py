@@ -1,0 +1,255 @@
+"""The rules of a store in plain Python: an executable specification of what ``stores/contract.py`` promises.
+
+A job is a record and its place; ``state`` names the place. Every verb is for one item and happens at ``now``, which
+the caller turns. Which jobs a verb picks (the best, the late, the oldest) is said by ``choices.py``.
+"""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from msgspec.structs import replace
+
+from packhorse.model.effect import Enqueue, Publish, Put
+from packhorse.model.ids import chosen
+from packhorse.model.job import KEEP_DONE, LEASE, REMEMBER, Keep, NewJob, Receipt, State, Until
+from packhorse.model.lease import Ask, Lease, Renewed, Settlement, Verdict
+from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
+from packhorse.model.reason import DeadReason, WaitReason
+from packhorse.model.record import DELIVERED, Record, delivery_key
+
+
+class Job:
+    """A wish, written once, and what changes: its place, what belongs to the place, what it has gathered."""
+
+    def __init__(self, wish: NewJob, number: int, due: int) -> None:
+        self.wish, self.id, self.lane = wish, wish.id, (wish.queue, wish.lane)
+        self.number, self.due, self.children = number, due, wish.children
+        self.state: Any = None
+        self.since, self.reason, self.on = 0, None, None
+        self.token, self.step, self.cancelling = None, 0, False
+        self.slot = False
+        self.fresh = False  # it stands where enqueue put it, so arrival decides between equals
+        self.attempt = self.lost = self.delivered = 0
+        self.keep, self.result, self.progress = KEEP_DONE, None, None
+        self.settled: list[bytes | None] = []  # the tokens that settled it; None for an end without one
+        self.failures: list[Any] = []
+
+
+class Model:
+    """All that a store knows, and its verbs."""
+
+    def __init__(self, now: int) -> None:
+        self.now, self.born = now, 0
+        self.jobs: dict[bytes, Job] = {}
+        self.tombs: dict[bytes, tuple[bytes | None, int]] = {}  # id: last token, when it may be forgotten
+        self.uniques: dict[str, tuple[bytes, int | None]] = {}  # key: holder, end of its window
+        self.held: Counter[Any] = Counter()  # lane: slots taken
+        self.lines: defaultdict[Any, list[Job]] = defaultdict(list)  # lane: who waits behind it
+        self.records: dict[tuple[str, str], Record] = {}
+        self.streams: defaultdict[str, list[Publish]] = defaultdict(list)
+        self.paused: set[str] = set()
+
+    def place(self, job: Job, state: State, since: int, reason: Any = None, **more: Any) -> None:
+        """The only way from one place to the next."""
+        if job in self.lines[job.lane]:
+            self.lines[job.lane].remove(job)
+        job.fresh = job.state is None or (job.fresh and job.state is State.SCHEDULED)
+        job.state, job.since, job.reason, job.on = state, since, reason, None
+        job.token, job.step, job.cancelling = None, 0, False
+        vars(job).update(more)
+
+    def admit(self, job: Job, moment: int) -> None:
+        """Nothing else holds the job back: it is scheduled, ready, or behind its lane."""
+        asks = job.wish.lane is not None and not job.slot
+        if moment > self.now:
+            self.place(job, State.SCHEDULED, moment)
+        elif asks and (self.lines[job.lane] or self.held[job.lane] >= job.wish.lane_limit):
+            self.place(job, State.WAITING, self.now, WaitReason.LANE)
+            self.lines[job.lane].append(job)
+        else:
+            self.held[job.lane] += asks
+            self.place(job, State.READY, moment, slot=job.slot or asks)
+
+    def end(self, job: Job, state: State, keep: Keep, **more: Any) -> None:
+        """However a job ends, it ends like this."""
+        job.settled.append(job.token)
+        self.place(job, state, self.now, keep=keep, **more)
+        self.depart(job, state.value)
+
+    def depart(self, job: Job, word: str) -> None:
+        """What goes with every end: the unique key is free, the slot goes to the next, the parent is told."""
+        self.free(job)
+        if job.slot:
+            job.slot, line = False, self.lines[job.lane]
+            self.held[job.lane] -= not line
+            for following in line[:1]:
+                self.place(following, State.READY, self.now, slot=True)
+        parent = self.jobs.get(job.wish.parent or b"")
+        if parent is None or parent.state.ended:
+            return
+        key = delivery_key(parent.id, job.id)
+        parent.delivered += (DELIVERED, key) not in self.records
+        value = word.encode() if job.result is None else word.encode() + b" " + job.result
+        self.write(Put(DELIVERED, key, value))
+        if parent.reason is WaitReason.CHILDREN and parent.delivered >= parent.children:
+            self.admit(parent, max(parent.due, self.now))
+
+    def holder(self, key: str) -> bytes | None:
+        job, until = self.uniques.get(key, (None, None))
+        return job if until is None or until > self.now else None
+
+    def free(self, job: Job) -> None:
+        """A window outlives its job, any other hold of the key does not."""
+        if job.wish.unique and self.uniques.get(job.wish.unique.key) == (job.id, None):
+            del self.uniques[job.wish.unique.key]
+
+    def version(self, kind: str, key: str) -> int:
+        found = self.records.get((kind, key))
+        return found.version if found and (not found.expires or found.expires > self.now) else 0
+
+    def expected(self, put: Put) -> bool:
+        return put.expect is None or put.expect == self.version(put.kind, put.key)
+
+    def write(self, put: Put) -> int:
+        """Write whatever was expected, and let those go on who wait for it; the new version, 0 if dropped."""
+        name, version = (put.kind, put.key), max(self.version(put.kind, put.key) + 1, self.now)
+        self.records.pop(name, None)
+        if put.value is None:
+            return 0
+        self.records[name] = Record(*name, put.value, version, put.due, put.expires)
+        for job in self.jobs.values():
+            if job.on and (job.on.kind, job.on.key) == name and job.on.after < version:
+                self.admit(job, self.now)
+        return version
+
+    def enqueue(self, wish: NewJob) -> Receipt:
+        if wish.id in self.jobs or wish.id in self.tombs:
+            return Receipt(wish.id, False)
+        if wish.unique and (holder := self.holder(wish.unique.key)):
+            return Receipt(holder, False)
+        self.born += 1
+        job = self.jobs[wish.id] = Job(wish, self.born, max(wish.at, self.now + wish.delay))
+        if wish.unique:
+            window = self.now + wish.unique.window if wish.unique.until is Until.WINDOW else None
+            self.uniques[wish.unique.key] = (wish.id, window)
+        if wish.children:
+            self.place(job, State.WAITING, self.now, WaitReason.CHILDREN)
+        else:
+            self.admit(job, job.due)
+        return Receipt(wish.id, True)
+
+    def leased(self, lease: Lease) -> Job | None:
+        """The job, if it is leased with just this token."""
+        job = self.jobs.get(lease.id)
+        return job if job and job.token == lease.token else None
+
+    def settle(self, settlement: Settlement) -> Verdict:
+        lease, outcome, job = settlement.lease, settlement.outcome, self.leased(settlement.lease)
+        if job is None:
+            there = self.jobs.get(lease.id)
+            known = there.settled if there else self.tombs.get(lease.id, ())[:1]
+            return Verdict.REPEATED if lease.token in known else Verdict.LOST
+        if isinstance(outcome, Held) and outcome.step <= job.step:
+            return Verdict.REPEATED
+        if not all(self.expected(effect) for effect in settlement.effects if isinstance(effect, Put)):
+            return Verdict.CONFLICT
+        waits = isinstance(outcome, Wait) and not job.cancelling
+        if not waits:  # an effect may take the unique key of a job that ends
+            self.conclude(job, outcome)
+        for effect in settlement.effects:
+            if isinstance(effect, Enqueue):
+                self.enqueue(effect.job)
+            elif isinstance(effect, Publish):
+                self.streams[effect.stream].append(effect)
+            else:
+                self.write(effect)
+        if waits:  # what it waits for may be among the effects
+            self.conclude(job, outcome)
+        return Verdict.WRITTEN
+
+    def conclude(self, job: Job, outcome: Outcome) -> None:
+        if error := getattr(outcome, "error", None):
+            job.failures = [*job.failures, replace(error, attempt=job.attempt, at=self.now)][-10:]
+        match outcome:
+            case Held(step):
+                job.step = step
+            case Done(result, keep):
+                self.end(job, State.DONE, keep, result=result)
+            case Dead(reason, _, keep):
+                self.end(job, State.DEAD, keep, reason=reason)
+            case Cancelled(keep):
+                self.end(job, State.CANCELLED, keep)
+            case _ if job.cancelling:
+                self.end(job, State.CANCELLED, KEEP_DONE)
+            case Again(delay, _, charged):
+                job.settled.append(job.token)
+                job.attempt -= not charged
+                self.admit(job, self.now + delay)
+            case Wait(reason, on, children):
+                job.settled.append(job.token)
+                job.attempt -= 1
+                if (on and self.version(on.kind, on.key) > on.after) or 0 < children <= job.delivered:
+                    self.admit(job, self.now)
+                else:
+                    self.place(job, State.WAITING, self.now, reason, on=on, children=children)
+
+    def lease(self, job: Job, ask: Ask) -> None:
+        job.attempt += 1
+        if job.wish.unique and job.wish.unique.until is Until.STARTED:
+            self.free(job)
+        self.place(job, State.RUNNING, self.now + ask.lease, token=ask.token)
+
+    def renew(self, lease: Lease, duration: int) -> Renewed:
+        if job := self.leased(lease):
+            job.since = self.now + duration
+            return Renewed.CANCELLING if job.cancelling else Renewed.KEPT
+        return Renewed.LOST
+
+    def note(self, lease: Lease, progress: bytes) -> Verdict:
+        if job := self.leased(lease):
+            job.progress = progress
+        return Verdict.WRITTEN if job else Verdict.LOST
+
+    def take_back(self, job: Job, max_lost: int, keep: Keep) -> None:
+        job.token, job.lost = None, job.lost + 1
+        if job.cancelling:
+            self.end(job, State.CANCELLED, KEEP_DONE)
+        elif job.lost >= max_lost:
+            self.end(job, State.DEAD, keep, reason=DeadReason.POISON)
+        else:
+            self.admit(job, self.now)
+
+    def cancel(self, job: Job | None, keep: Keep) -> State | None:
+        if job and job.state is State.RUNNING:
+            job.cancelling = True
+        elif job and not job.state.ended:
+            self.end(job, State.CANCELLED, keep)
+        return job and job.state
+
+    def replay(self, job: Job | None) -> bool:
+        if job is None or job.state not in (State.DEAD, State.CANCELLED):
+            return False
+        if job.wish.unique and job.wish.unique.until is not Until.WINDOW:
+            if self.holder(job.wish.unique.key):
+                return False
+            self.uniques[job.wish.unique.key] = (job.id, None)
+        job.attempt = job.lost = 0
+        self.admit(job, self.now)
+        return True
+
+    def drop(self, name: bytes) -> bool:
+        self.tombs.pop(name, None)
+        if (job := self.jobs.get(name)) and not job.state.ended:
+            self.place(job, State.CANCELLED, self.now)
+            self.depart(job, "dropped")
+        return job is not None and self.erase(job)
+
+    def prune(self, job: Job) -> None:
+        self.tombs[job.id] = (job.settled[-1], self.now + (REMEMBER if chosen(job.id) else 10 * LEASE))
+        self.erase(job)
+
+    def erase(self, job: Job) -> bool:
+        delivered = [name for name in self.records if name[0] == DELIVERED and name[1].startswith(job.id.hex())]
+        for name in delivered:
+            del self.records[name]
+        return self.jobs.pop(job.id) is job

@@ -1,0 +1,230 @@
+"""A store and the model of its rules, side by side: calls made on both, and what must agree after each."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+from msgspec.structs import replace
+
+from packhorse.model.caps import SECOND
+from packhorse.model.effect import Effect, Enqueue, Publish, Put
+from packhorse.model.event import LIFECYCLE, unpack
+from packhorse.model.job import Job, NewJob, State
+from packhorse.model.lease import Ask, Lease, Settlement, Share
+from packhorse.model.outcome import Outcome, Wait
+from packhorse.model.reason import WaitReason
+from packhorse.model.record import DELIVERED
+from packhorse.stores.contract import Store
+from packhorse.testing.clock import TurnedClock
+from tests.conformance.invariants import check, plain
+from tests.properties import choices, model
+from tests.properties.wishes import CHOSEN, CURRENT, KEYS, KIND, LANES, QUEUES, STREAM, WORKERS, Wish, number_of
+
+T = TypeVar("T")
+Deeds = list[tuple[Outcome, tuple[Any, ...]]]
+RECENT = 6
+
+
+class Ground(Protocol):
+    """Where a store stands: opened empty for each example."""
+
+    def open(self) -> tuple[TurnedClock, Sequence[Store]]:
+        """A clock and the clients of an empty store."""
+
+    def run(self, call: Awaitable[T]) -> T:
+        """Await a call."""
+
+    def close(self) -> None:
+        """Let go of the clients."""
+
+
+class Pair(RuleBasedStateMachine):
+    """Answers are checked as they come, everything else by the invariant."""
+
+    def __init__(self, ground: Ground) -> None:
+        super().__init__()
+        self.ground = ground
+        self.clock, self.clients = ground.open()
+        self.model = model.Model(self.clock.now())
+        self.serial = self.steps = 0
+        self.leases: list[Lease] = []  # all that were given to clients that live
+        self.sent: list[Settlement] = []  # the last few
+        self.asked: dict[bytes, Ask] = {}  # the last ask of each worker that was given leases
+        self.workers: dict[bytes, bytes] = {}  # who asked with which token
+        self.gone: list[bytes] = []  # ids of jobs that were there
+        self.told = 0  # offset of the last event of the lifecycle
+
+    def teardown(self) -> None:
+        self.ground.close()
+
+    # From what was drawn to what is asked
+
+    def fresh(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    def job(self, wish: Wish) -> NewJob:
+        """A moment to be kept until the children have ended is nobody else's, lest two jobs come due at once."""
+        serial, there = self.fresh(), list(self.model.jobs)
+        wait = wish.delay + serial if wish.delay and wish.children else wish.delay
+        return NewJob(
+            task=wish.task, queue=wish.queue, priority=wish.priority, payload=b"%d" % serial, unique=wish.unique,
+            id=number_of(serial) if wish.chosen is None else [*CHOSEN, *self.gone[-2:], *CHOSEN][wish.chosen], delay=wait,
+            at=self.clock.now() + wish.at if wish.at and not wish.children else 0,
+            lane=wish.lane, lane_limit=LANES[wish.lane] if wish.lane else 1, children=wish.children,
+            parent=there[-1 - wish.parent] if wish.parent is not None and wish.parent < len(there) else None,
+        )  # fmt: skip
+
+    def put(self, put: Put) -> Put:
+        expect = self.model.version(put.kind, put.key) if put.expect == CURRENT else put.expect
+        return replace(put, expect=expect, expires=put.expires and self.clock.now() + put.expires)
+
+    def effect(self, drawn: Wish | Put | Publish) -> Effect:
+        if isinstance(drawn, Wish):
+            return Enqueue(self.job(drawn))
+        return self.put(drawn) if isinstance(drawn, Put) else drawn
+
+    def outcome(self, drawn: Outcome) -> Outcome:
+        if isinstance(drawn, Wait) and drawn.on and drawn.on.after == CURRENT:
+            return replace(drawn, on=replace(drawn.on, after=self.model.version(KIND, drawn.on.key)))
+        return drawn
+
+    def settlements(self, deeds: Deeds, leases: list[Lease]) -> list[Settlement]:
+        return [
+            Settlement(lease, self.outcome(outcome), tuple(self.effect(effect) for effect in effects))
+            for lease, (outcome, effects) in zip(leases, deeds, strict=False)
+        ]
+
+    def ask(self, worker: bytes, shares: tuple[Share, ...], lease: int = 30 * SECOND) -> Ask:
+        return Ask(worker, shares, lease, number_of(self.fresh(), 4))
+
+    def ids(self, picks: list[int]) -> list[bytes]:
+        known = [*reversed([*self.gone[-2:], *CHOSEN, *self.model.jobs]), bytes(16)]
+        return [known[pick % len(known)] for pick in picks]
+
+    def held(self, first: int) -> list[Lease]:
+        """Some of the leases that are held, from one of them on; if there is none, a job is made for one."""
+        if not self.known(stale=False):
+            self.enqueue([self.job(Wish())])
+            self.exchange([], self.ask(WORKERS[0], tuple(Share(queue, 3) for queue in QUEUES)))
+        return self.some(first)
+
+    def some(self, first: int, *, stale: bool = False) -> list[Lease]:
+        """Up to three leases that are held, or that are not, from one of them on."""
+        known = self.known(stale=stale)
+        start = first % max(1, len(known))
+        return (known[start:] + known[:start])[:3]
+
+    def known(self, *, stale: bool) -> list[Lease]:
+        return [lease for lease in self.leases if (self.model.leased(lease) is None) == stale][-20:]
+
+    def doubtful(self, job: bytes) -> bool:
+        """Whether an id that was pruned may be forgotten by now, but need not be."""
+        return job in self.model.tombs and self.model.tombs[job][1] <= self.clock.now() + 10
+
+    # Calls that several rules make
+
+    def call(self, verb: Callable[[Store], Awaitable[T]]) -> T:
+        """Make a call a microsecond later, by one client after the other."""
+        self.clock.turn(1)
+        self.model.now = self.clock.now()
+        return self.ground.run(verb(self.clients[self.fresh() % len(self.clients)]))
+
+    def enqueue(self, jobs: list[NewJob]) -> None:
+        jobs = [job for job in jobs if not self.doubtful(job.id)]
+        receipts = self.call(lambda store: store.jobs.enqueue(jobs))
+        assert receipts == [self.model.enqueue(job) for job in jobs]
+
+    def exchange(self, settlements: list[Settlement], ask: Ask | None = None) -> None:
+        settlements = [it for it in settlements if not any(map(self.doubtful, names(it)))]
+        answer = self.call(lambda store: store.jobs.exchange(settlements, ask))
+        self.sent = [*self.sent, *settlements][-RECENT:]
+        assert list(answer.verdicts) == [self.model.settle(settlement) for settlement in settlements]
+        assert answer.now == self.clock.now()
+        if ask is None:
+            assert (answer.leases, answer.more, answer.next_due) == ((), False, None)
+            return
+        choices.claim(self.model, ask, answer)
+        self.workers[ask.token] = ask.worker
+        if answer.leases:
+            self.asked[ask.worker] = ask
+        known = {(lease.id, lease.token) for lease in self.leases}
+        for lease in answer.leases:
+            self.check_lease(lease)
+            if (lease.id, lease.token) not in known:
+                self.leases.append(lease)
+
+    def check_lease(self, lease: Lease) -> None:
+        job = self.model.leased(lease)
+        assert job is not None
+        assert (lease.until, lease.attempt, lease.lost) == (job.since, job.attempt, job.lost)
+        for field in ("task", "queue", "payload", "headers", "priority", "lane", "parent"):
+            assert getattr(lease, field) == getattr(job.wish, field), field
+
+    # What holds after every rule
+
+    def look(self, verb: Callable[[Store], Awaitable[T]]) -> T:
+        """Look without letting time pass."""
+        return self.ground.run(verb(self.clients[self.steps % len(self.clients)]))
+
+    @invariant()
+    def the_store_agrees(self) -> None:
+        self.steps += 1
+        self.model.now = self.clock.now()
+        self.jobs_agree()
+        self.counts_agree()
+        if self.steps % 3 == 0:
+            self.records_agree()
+            self.streams_agree()
+        if self.steps % 7 == 0:
+            self.ground.run(check(self.clients[0]))
+
+    def jobs_agree(self) -> None:
+        ids = [*self.model.jobs, *self.gone[-5:]]
+        for name, found in zip(ids, self.look(lambda store: store.jobs.get(ids)), strict=True):
+            expected = self.model.jobs.get(name)
+            assert (found is None) == (expected is None), "a job is there or not"
+            if found and expected:
+                self.job_agrees(found, expected)
+
+    def job_agrees(self, found: Job, expected: model.Job) -> None:
+        assert self.state(found) == self.state(expected)
+        for field in ("since", "reason", "attempt", "lost", "result", "delivered", "cancelling", "progress"):
+            assert getattr(found, field) == getattr(expected, field), field
+        for field in ("task", "queue", "payload", "priority", "lane", "parent"):
+            assert getattr(found, field) == getattr(expected.wish, field), field
+        assert list(found.failures) == expected.failures
+        assert found.children == expected.children or expected.reason is not WaitReason.CHILDREN
+
+    def state(self, job: Any) -> State:
+        """Scheduled and ready are the same once the moment has come."""
+        return State.READY if job.state is State.SCHEDULED and job.since <= self.clock.now() else job.state
+
+    def counts_agree(self) -> None:
+        same = {State.SCHEDULED: State.READY}
+        counted: Counter[tuple[str, State]] = Counter()
+        for (queue, state), count in plain(self.look(lambda store: store.jobs.count())).items():
+            counted[queue, same.get(state, state)] += count
+        jobs = self.model.jobs.values()
+        assert counted == Counter((job.wish.queue, same.get(job.state, job.state)) for job in jobs)
+
+    def records_agree(self) -> None:
+        there = [self.model.records[KIND, key] if self.model.version(KIND, key) else None for key in KEYS]
+        assert self.look(lambda store: store.records.get(KIND, KEYS)) == there
+        delivered = self.look(lambda store: store.records.find(DELIVERED, limit=1000)).items
+        names = sorted(name for name in self.model.records if name[0] == DELIVERED)
+        assert list(delivered) == [self.model.records[name] for name in names]
+
+    def streams_agree(self) -> None:
+        events, log = self.look(lambda store: store.streams.read(STREAM, limit=1000)), self.model.streams[STREAM]
+        assert [(event.offset, event.data) for event in events] == [(n + 1, it.data) for n, it in enumerate(log)]
+        events = self.look(lambda store: store.streams.read(LIFECYCLE, after=self.told, limit=1000))
+        assert [event.offset for event in events] == [self.told + 1 + index for index in range(len(events))]
+        assert all(unpack(event.data) for event in events), "nothing is told where nothing happened"
+        self.told += len(events)
+
+
+def names(settlement: Settlement) -> list[bytes]:
+    """The ids that a settlement speaks of."""
+    return [settlement.lease.id, *(effect.job.id for effect in settlement.effects if isinstance(effect, Enqueue))]

@@ -1,0 +1,49 @@
+"""Every store follows the rules of the model, whatever is done to it in whatever order."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conftest import kinds
+from tests.properties.ground import Ground
+from tests.properties.machine import Machine
+
+EXAMPLES = {"memory": 120, "sqlite": 40, "redis": 40, "valkey": 40, "postgres": 30}
+STEPS = 40
+MORE = "PACKHORSE_PROPERTY_EXAMPLES"  # so many examples in memory, and in proportion elsewhere
+SEED = "PACKHORSE_PROPERTY_SEED"
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_a_store_follows_the_rules(kind: str, tmp_path: Path) -> None:
+    number = int(os.environ.get(SEED, random.getrandbits(32)))
+    more = int(os.environ.get(MORE, EXAMPLES["memory"])) / EXAMPLES["memory"]
+    ground = Ground(kind, tmp_path)
+
+    def machine() -> Machine:
+        return Machine(ground)
+
+    try:
+        run_state_machine_as_test(seed(number)(machine), settings=chosen(max(1, round(EXAMPLES[kind] * more))))
+    except BaseException as error:
+        error.add_note(f"The same again: {SEED}={number} {MORE}={round(more * EXAMPLES['memory'])}")
+        raise
+    finally:
+        ground.leave()
+
+
+def chosen(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        deadline=None,
+        print_blob=True,
+        database=None,
+        report_multiple_bugs=False,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much),
+    )

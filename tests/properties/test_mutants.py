@@ -1,0 +1,215 @@
+"""The machine can fail: stores that break one rule each are found out, by rules alone and in a bounded time."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from msgspec.structs import replace
+
+from packhorse.model.effect import Publish, Put
+from packhorse.model.ids import new_id, new_token
+from packhorse.model.job import NewJob, Receipt, State
+from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
+from packhorse.model.outcome import Again, Held, Wait
+from packhorse.stores.contract import Jobs, Store
+from tests.properties.ground import Ground
+from tests.properties.machine import Machine
+from tests.properties.test_machine import chosen
+
+EXAMPLES = 400
+
+
+class Mutant:
+    """A correct store's jobs, but for what a subclass gets wrong."""
+
+    def __init__(self, store: Store) -> None:
+        self.store: Store = store
+        self.jobs: Jobs = store.jobs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.jobs, name)
+
+
+class Rewriting(Mutant):
+    """Rewrites every settlement before it is written."""
+
+    def rewrite(self, settlement: Settlement) -> Settlement:
+        raise NotImplementedError
+
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        return await self.jobs.exchange([self.rewrite(it) for it in settlements], ask)
+
+
+class TheTokenIsIgnored(Mutant):
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.tokens: dict[bytes, bytes] = {}
+
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        forged = [replace(it, lease=self.forged(it.lease)) for it in settlements]
+        answer = await self.jobs.exchange(forged, ask)
+        self.tokens |= {lease.id: lease.token for lease in answer.leases}
+        return answer
+
+    def forged(self, lease: Lease) -> Lease:
+        return replace(lease, token=self.tokens.get(lease.id, lease.token))
+
+
+class ARepeatedSettlementIsLost(Mutant):
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        answer = await self.jobs.exchange(settlements, ask)
+        return replace(answer, verdicts=tuple(mistaken(it) for it in answer.verdicts))
+
+
+def mistaken(verdict: Verdict) -> Verdict:
+    return Verdict.LOST if verdict is Verdict.REPEATED else verdict
+
+
+class TheSameAskClaimsAnew(Mutant):
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.seen: set[bytes] = set()
+
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        if ask and ask.token in self.seen:
+            ask = replace(ask, token=new_token())
+        self.seen |= {ask.token} if ask else set()
+        return await self.jobs.exchange(settlements, ask)
+
+
+class LeasesComeWorstFirst(Mutant):
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        answer = await self.jobs.exchange(settlements, ask)
+        return replace(answer, leases=answer.leases[::-1])
+
+
+class EffectsOfAStaleTokenAreWritten(Mutant):
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        answer = await self.jobs.exchange(settlements, ask)
+        for settlement, verdict in zip(settlements, answer.verdicts, strict=True):
+            if verdict is Verdict.LOST:
+                await self.store.streams.publish([it for it in settlement.effects if isinstance(it, Publish)])
+        return answer
+
+
+class TheAttemptIsNotCounted(Rewriting):
+    def rewrite(self, settlement: Settlement) -> Settlement:
+        outcome = settlement.outcome
+        return (
+            replace(settlement, outcome=replace(outcome, charged=False)) if isinstance(outcome, Again) else settlement
+        )
+
+
+class AHeldStepIsWrittenTwice(Rewriting):
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.step = 0
+
+    def rewrite(self, settlement: Settlement) -> Settlement:
+        self.step += 1
+        return replace(settlement, outcome=Held(self.step)) if isinstance(settlement.outcome, Held) else settlement
+
+
+class AnExpectationIsIgnored(Rewriting):
+    def rewrite(self, settlement: Settlement) -> Settlement:
+        effects = (replace(it, expect=None) if isinstance(it, Put) else it for it in settlement.effects)
+        return replace(settlement, effects=tuple(effects))
+
+
+class WhatIsThereAlreadyIsWaitedFor(Rewriting):
+    def rewrite(self, settlement: Settlement) -> Settlement:
+        outcome = settlement.outcome
+        if not isinstance(outcome, Wait) or outcome.on is None:
+            return settlement
+        return replace(settlement, outcome=replace(outcome, on=replace(outcome.on, after=2**52)))
+
+
+class Enqueuing(Mutant):
+    """Rewrites every job before it is stored."""
+
+    def rewrite(self, job: NewJob) -> NewJob:
+        raise NotImplementedError
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        return await self.jobs.enqueue([self.rewrite(job) for job in jobs])
+
+
+class UniqueKeysAreIgnored(Enqueuing):
+    def rewrite(self, job: NewJob) -> NewJob:
+        return replace(job, unique=None)
+
+
+class TheLimitOfALaneIsIgnored(Enqueuing):
+    def rewrite(self, job: NewJob) -> NewJob:
+        return replace(job, lane_limit=100)
+
+
+class ADuplicateIsCreated(Mutant):
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        taken = [job is not None for job in await self.jobs.get([job.id for job in jobs])]
+        fresh = [replace(job, id=new_id()) if there else job for job, there in zip(jobs, taken, strict=True)]
+        receipts = await self.jobs.enqueue(fresh)
+        return [
+            replace(receipt, id=job.id, created=False) if there else receipt
+            for job, there, receipt in zip(jobs, taken, receipts, strict=True)
+        ]
+
+
+class ALossIsForgotten(Mutant):
+    async def reap(self, limit: int, **options: Any) -> list[Lost]:
+        return await self.jobs.reap(limit, **options | {"max_lost": 1_000_000})
+
+
+class ACancelOfARunningJobIsIgnored(Mutant):
+    async def cancel(self, ids: Sequence[bytes], **options: Any) -> list[State | None]:
+        running = [job is not None and job.state is State.RUNNING for job in await self.jobs.get(ids)]
+        idle = [job for job, runs in zip(ids, running, strict=True) if not runs]
+        answers = iter(await self.jobs.cancel(idle, **options))
+        return [State.RUNNING if runs else next(answers) for runs in running]
+
+
+class ARenewalDoesNotExtend(Mutant):
+    async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
+        return await self.jobs.renew(leases, 1000)
+
+
+class APrunedIdIsForgotten(Mutant):
+    async def prune(self, limit: int) -> int:
+        known = [job async for job in everything(self.jobs)]
+        removed = await self.jobs.prune(limit)
+        left = await self.jobs.get(known)
+        await self.jobs.drop([job for job, there in zip(known, left, strict=True) if there is None])
+        return removed
+
+
+async def everything(jobs: Jobs) -> Any:
+    from packhorse.model.page import Filter
+
+    for job in (await jobs.find(Filter(), limit=1000)).items:
+        yield job.id
+
+
+MUTANTS: tuple[Callable[[Store], Mutant], ...] = (
+    TheTokenIsIgnored, ARepeatedSettlementIsLost, TheSameAskClaimsAnew, LeasesComeWorstFirst, TheAttemptIsNotCounted,
+    EffectsOfAStaleTokenAreWritten, AHeldStepIsWrittenTwice, AnExpectationIsIgnored, WhatIsThereAlreadyIsWaitedFor,
+    UniqueKeysAreIgnored, TheLimitOfALaneIsIgnored, ADuplicateIsCreated, ALossIsForgotten, ARenewalDoesNotExtend,
+    ACancelOfARunningJobIsIgnored, APrunedIdIsForgotten,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_store_that_breaks_a_rule_is_found_out(mutant: Callable[[Store], Mutant], tmp_path: Path) -> None:
+    def broken(store: Store) -> Any:
+        return SimpleNamespace(**vars(store) | {"jobs": mutant(store)})
+
+    ground = Ground("memory", tmp_path, broken)
+    bounded = settings(chosen(EXAMPLES), derandomize=True, phases=(Phase.generate,))
+    try:
+        with pytest.raises(AssertionError):
+            run_state_machine_as_test(lambda: Machine(ground), settings=bounded)
+    finally:
+        ground.leave()
