@@ -22,7 +22,7 @@ from packhorse.stores import open_store
 
 LEASE = 400_000
 SETTLED = "settled"
-NEVER_POISON = 1_000_000
+NEVER_POISON = 30_000
 
 
 async def live(url: str, namespace: str, ledger: int, chance: random.Random) -> None:

@@ -37,7 +37,7 @@ class Ask(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         check_id(self.worker)
         check_id(self.token)
-        caps.span("lease", self.lease, 1000)
+        caps.span("lease", self.lease, caps.SHORTEST_LEASE)
         if len({share.queue for share in self.shares}) != len(self.shares):
             raise InvalidOption("shares", [share.queue for share in self.shares], "name each queue once")
         caps.within("sum of shares", self.total, 0, caps.ITEMS)

@@ -42,14 +42,14 @@ def nothing(step: Step, ask: Ask) -> Exchange | None:
 
 def outlook(step: Step, ask: Ask) -> tuple[bool, int | None]:
     """Whether the asked queues have ready work left, and when their next job falls due."""
-    more, dues = False, []
-    for queue in _giving(step, ask):
-        more = more or step.row(SQL.any_ready, queue) is not None
-        first = step.row(SQL.first_due, queue)
-        if first is not None and first[0] <= step.now:
-            more = True
-        elif first is not None:
+    more, dues, giving = False, [], set(_giving(step, ask))
+    for share in ask.shares:
+        first = step.row(SQL.first_due, share.queue)
+        if first is not None and first[0] > step.now:
             dues.append(first[0])
+        if share.queue in giving:
+            come = first is not None and first[0] <= step.now
+            more = more or come or step.row(SQL.any_ready, share.queue) is not None
     return more, min(dues, default=None)
 
 

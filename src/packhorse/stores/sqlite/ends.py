@@ -22,7 +22,7 @@ class Ends:
         self._rows: list[tuple[object, ...]] = []
         self._tokens: dict[Token, int] = {}
         self._shelves: dict[tuple[str, State, Keep], int] = {}
-        self._leaving: list[tuple[int, int, str, bytes | None]] = []
+        self._leaving: list[tuple[int, int, int, str, bytes | None]] = []
 
     def add(
         self,
@@ -49,7 +49,7 @@ class Ends:
         if spot.flags & (Flag.UNIQUE | Flag.STARTED):
             self._step.run(SQL.free_uniques, as_json([spot.seq]))
         if spot.flags & (Flag.SLOT | Flag.PARENT):
-            self._leaving.append((spot.seq, spot.flags, word, result))
+            self._leaving.append((spot.seq, self._step.number, spot.flags, word, result))
 
     def flush(self) -> None:
         """Write the ends, then hand on slots and tell parents."""
@@ -62,12 +62,12 @@ class Ends:
             leaving, self._leaving = self._leaving, []
             known = facts(step, [seq for seq, *_ in leaving])
             freed: Counter[Lane] = Counter()
-            for seq, flags, word, result in leaving:
+            for seq, number, flags, word, result in leaving:
                 fact = known[seq]
                 if flags & Flag.SLOT:
                     freed[fact.queue, str(fact.lane)] += 1
                 if fact.parent is not None:
-                    _deliver(step, fact, word, result)
+                    _deliver(step, fact, number, word, result)
             hand_on(step, freed)
 
     def _shelf(self, queue: str, state: State, keep: Keep) -> int:
@@ -78,9 +78,9 @@ class Ends:
         return shelf
 
 
-def _deliver(step: Step, child: Facts, word: str, result: bytes | None) -> None:
+def _deliver(step: Step, child: Facts, number: int, word: str, result: bytes | None) -> None:
     """Leave a child's outcome for its parent, count it if it is new, and let the parent go when it was the last."""
-    row = step.row(SQL.living_parent, child.parent)
+    row = step.row(SQL.living_parent, child.parent, number)
     if row is None or child.parent is None:
         return
     (parent,) = row

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from packhorse.model import caps
 from packhorse.model.worker import Worker
+from packhorse.stores import edge
 from packhorse.stores.sqlite.database import Database
 from packhorse.stores.sqlite.step import SQL, Step
 
@@ -16,7 +16,7 @@ class SQLiteFleet:
 
     async def beat(self, worker: Worker, ttl: int) -> None:
         """Say that a worker lives, for so long."""
-        caps.span("ttl", ttl)
+        edge.ttl(ttl)
 
         def work(step: Step) -> None:
             if ttl:

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from packhorse.errors import InvalidOption, TooManyEffects
-from packhorse.model import caps
-from packhorse.model.ids import JobId, check_id
+from packhorse.model.ids import JobId
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Receipt, State
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts
 from packhorse.model.reason import WaitReason
+from packhorse.stores import edge
 from packhorse.stores.sqlite import look, upkeep
 from packhorse.stores.sqlite.claim import claim, nothing
 from packhorse.stores.sqlite.database import Database
@@ -27,15 +26,12 @@ class SQLiteJobs:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it."""
-        caps.items("jobs", jobs)
+        edge.jobs(jobs)
         return await self._database.write(lambda step: enqueue(step, jobs))
 
     async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
-        caps.items("settlements", settlements)
-        effects = sum(len(settlement.effects) for settlement in settlements)
-        if effects > caps.EFFECTS_PER_CALL:
-            raise TooManyEffects("effects", effects, caps.EFFECTS_PER_CALL)
+        edge.settlements(settlements)
 
         def work(step: Step) -> Exchange:
             leases = [settlement.lease for settlement in settlements]
@@ -52,8 +48,7 @@ class SQLiteJobs:
 
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
         """Extend leases by this duration from now."""
-        caps.items("leases", leases)
-        caps.span("duration", duration, 1000)
+        edge.renewals(leases, duration)
 
         def work(step: Step) -> list[Renewed]:
             seqs = refs(step, leases)
@@ -73,34 +68,29 @@ class SQLiteJobs:
 
     async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Keep = KEEP_DEAD) -> list[Lost]:
         """Take back leases that ran out, at most as many as the limit, and say which."""
-        upkeep.check_limit(limit)
-        caps.within("max lost", max_lost, 1, 1_000_000)
+        edge.limit(limit)
+        edge.losses(max_lost)
         return await self._database.write(lambda step: upkeep.reap(step, limit, max_lost, keep))
 
     async def release(self, reason: WaitReason, *, tasks: Sequence[str] | None = None, limit: int = 500) -> int:
         """Make jobs ready that wait for this reason, those that wait longest first."""
-        upkeep.check_limit(limit)
-        if reason in (WaitReason.LANE, WaitReason.CHILDREN):
-            raise InvalidOption("release", reason.value, "such a job goes on by itself, or cancel it")
-        for task in tasks or ():
-            caps.name("task", task)
+        edge.limit(limit)
+        edge.release(reason, tasks)
         return await self._database.write(lambda step: upkeep.release(step, reason, tasks, limit))
 
     async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
         """End jobs that are not running, ask running ones to stop, and answer where each stands now."""
-        _check(ids)
+        edge.ids(ids)
         return await self._database.write(lambda step: upkeep.cancel(step, ids, keep))
 
     async def replay(self, ids: Sequence[JobId]) -> list[bool]:
         """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were."""
-        _check(ids)
+        edge.ids(ids)
         return await self._database.write(lambda step: upkeep.replay(step, ids))
 
     async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
         """Keep the latest progress of running jobs."""
-        caps.items("notes", notes)
-        for _, progress in notes:
-            caps.text("progress", progress, caps.HEADERS)
+        edge.notes(notes)
 
         def work(step: Step) -> list[Verdict]:
             seqs = refs(step, [lease for lease, _ in notes])
@@ -117,37 +107,31 @@ class SQLiteJobs:
 
     async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
         """Answer those that have ended already; every change of the file is a hint, so nothing needs registering."""
-        _check(ids)
-        caps.span("ttl", ttl)
+        edge.ids(ids)
+        edge.ttl(ttl)
         found = await self._database.read(lambda step: look.get(step, ids))
         return [job for job in found if job is not None and job.state.ended]
 
     async def prune(self, limit: int) -> int:
         """Remove records and results of ended jobs beyond their keep."""
-        upkeep.check_limit(limit)
+        edge.limit(limit)
         return await self._database.write(lambda step: upkeep.prune(step, limit))
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
         """Remove jobs with all that belongs to them, whatever their state, and say which were there."""
-        _check(ids)
+        edge.ids(ids)
         return await self._database.write(lambda step: upkeep.drop(step, ids))
 
     async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
         """Answer each id with all that is known of its job, or None."""
-        _check(ids)
+        edge.ids(ids)
         return await self._database.read(lambda step: look.get(step, ids))
 
     async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:  # noqa: A002
         """Look at no more than a thousand jobs and answer those that fit."""
-        upkeep.check_limit(limit)
+        edge.limit(limit)
         return await self._database.read(lambda step: look.find(step, filter, limit, cursor))
 
     async def count(self) -> Mapping[str, Counts]:
         """Count the jobs of every queue by state."""
         return await self._database.read(counts)
-
-
-def _check(ids: Sequence[JobId]) -> None:
-    caps.items("ids", ids)
-    for job in ids:
-        check_id(job)

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from packhorse.model import caps
 from packhorse.model.job import State
 from packhorse.model.queue import Counts, QueueStats
+from packhorse.stores import edge
 from packhorse.stores.sqlite.database import Database
 from packhorse.stores.sqlite.step import SQL, Step
 
@@ -33,9 +33,7 @@ class SQLiteQueues:
         await self._set(queues, 0)
 
     async def _set(self, queues: Sequence[str], paused: int) -> None:
-        caps.items("queues", queues)
-        for queue in queues:
-            caps.name("queue", queue)
+        edge.queues(queues)
 
         def work(step: Step) -> None:
             for queue in queues:

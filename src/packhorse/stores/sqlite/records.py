@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from packhorse.model import caps
 from packhorse.model.effect import Put
 from packhorse.model.job import State
 from packhorse.model.page import Page
 from packhorse.model.record import Record
+from packhorse.stores import edge
 from packhorse.stores.sql.prefix import after_prefix
 from packhorse.stores.sqlite.database import Database
 from packhorse.stores.sqlite.lanes import admit
@@ -48,7 +48,7 @@ class SQLiteRecords:
 
     async def put(self, puts: Sequence[Put]) -> list[int | None]:
         """Write records by compare-and-set."""
-        caps.items("records", puts)
+        edge.puts(puts)
 
         def work(step: Step) -> list[int | None]:
             return [write(step, put)[0] if expected(step, put) else None for put in puts]
@@ -57,7 +57,7 @@ class SQLiteRecords:
 
     async def get(self, kind: str, keys: Sequence[str]) -> list[Record | None]:
         """Answer each key with its record, or None."""
-        _check(kind, keys)
+        edge.keys(kind, keys)
 
         def work(step: Step) -> list[Record | None]:
             rows = step.rows(SQL.get_records, kind, as_json(keys), step.now)
@@ -68,10 +68,8 @@ class SQLiteRecords:
 
     async def find(self, kind: str, *, prefix: str = "", limit: int = 100, cursor: str | None = None) -> Page[Record]:
         """Answer the records of a kind by prefix, page by page."""
-        caps.name("record kind", kind)
-        if prefix:
-            caps.key("prefix", prefix)
-        caps.within("limit", limit, 1, caps.LOOKED_AT)
+        edge.prefix(kind, prefix)
+        edge.limit(limit)
 
         def work(step: Step) -> Page[Record]:
             rows = step.rows(SQL.find_records, kind, cursor or "", prefix, after_prefix(prefix), step.now, limit)
@@ -82,22 +80,15 @@ class SQLiteRecords:
 
     async def due(self, kind: str, limit: int) -> list[Record]:
         """Answer records whose due moment has come, soonest first."""
-        caps.name("record kind", kind)
-        caps.within("limit", limit, 1, caps.LOOKED_AT)
+        edge.keys(kind, ())
+        edge.limit(limit)
         return await self._database.read(
             lambda step: [Record(kind, *row) for row in step.rows(SQL.due_records, kind, step.now, limit)]
         )
 
     async def drop(self, kind: str, keys: Sequence[str]) -> int:
         """Remove records and say how many were there."""
-        _check(kind, keys)
+        edge.keys(kind, keys)
         return await self._database.write(
             lambda step: step.run(SQL.drop_records, kind, as_json(keys), step.now).rowcount
         )
-
-
-def _check(kind: str, keys: Sequence[str]) -> None:
-    caps.name("record kind", kind)
-    caps.items("keys", keys)
-    for key in keys:
-        caps.key("record key", key)

@@ -58,6 +58,7 @@ class Settling:
         return Verdict.WRITTEN
 
     def _write(self, lease: Lease, held: _Held, outcome: Outcome, effects: Sequence[Effect]) -> None:
+        self._gather()
         step, spot = self._step, Spot._make(held[:6])
         if isinstance(outcome, Held):
             step.run(SQL.hold_step, spot.seq, outcome.step)
@@ -120,14 +121,19 @@ class Settling:
         return self._step
 
     def _flush(self) -> None:
-        done, self._done = self._done, []
-        gone, self._gone = self._gone + [spot for spot, _, _ in done], []
+        self._gather()
+        gone, self._gone = self._gone, []
         leave(self._step, State.RUNNING, gone)
+        self._ends.flush()
+
+    def _gather(self) -> None:
+        """Plain ends in a tight loop, before whatever comes after them."""
+        done, self._done = self._done, []
         add = self._ends.add
         for spot, lease, outcome in done:
             add(spot, State.DONE, outcome.keep, lease.token, result=outcome.result)
+        self._gone += [spot for spot, _, _ in done]
         self._step.changed(Change.DONE, [lease.id for _, lease, _ in done])
-        self._ends.flush()
 
 
 def refs(step: Step, leases: Sequence[Lease]) -> list[int]:

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from packhorse.model import caps
 from packhorse.model.effect import Publish
 from packhorse.model.event import LIFECYCLE, Event
+from packhorse.stores import edge
 from packhorse.stores.sqlite.database import Database
 from packhorse.stores.sqlite.step import SQL, Step, as_json
 
@@ -37,14 +37,12 @@ class SQLiteStreams:
 
     async def publish(self, events: Sequence[Publish]) -> list[int]:
         """Append events, all or none, and answer their offsets."""
-        caps.items("events", events)
+        edge.events(events)
         return await self._database.write(lambda step: append(step, events))
 
     async def read(self, stream: str, *, after: int = 0, limit: int = 100) -> list[Event]:
         """Answer the events after an offset, oldest first."""
-        caps.name("stream", stream)
-        caps.within("after", after, 0, 2**53)
-        caps.within("limit", limit, 1, caps.LOOKED_AT)
+        edge.reading(stream, after, limit)
         statement = SQL.read_lifecycle if stream == LIFECYCLE else SQL.read_events
         return await self._database.read(
             lambda step: [

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from packhorse.model import caps
 from packhorse.model.event import Change
 from packhorse.model.ids import JobId, chosen
 from packhorse.model.job import KEEP_DONE, LEASE, REMEMBER, Keep, State
@@ -166,8 +165,3 @@ def places(step: Step, ids: Sequence[JobId]) -> Iterator[tuple[JobId, State | No
             yield job, None, None
         else:
             yield job, State(row[1]), Spot(row[0], *row[2:])
-
-
-def check_limit(limit: int) -> None:
-    """Refuse a limit that is no small positive number."""
-    caps.within("limit", limit, 1, caps.LOOKED_AT)

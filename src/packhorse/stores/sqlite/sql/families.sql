@@ -1,6 +1,7 @@
 -- name: living_parent
+-- A parent that ended in the same step, but after its child, lived when the child ended.
 SELECT seq FROM jobs
-WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ends WHERE ends.seq = jobs.seq);
+WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ends WHERE ends.seq = jobs.seq AND ends.number < ?2);
 
 -- name: delivered
 SELECT delivered FROM families WHERE seq = ?1;
