@@ -26,7 +26,7 @@ from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests import servers  # noqa: E402
+from tests import servers
 
 BATCHES = (1, 10, 100, 200, 500)
 STUDY = {  # jobs/s at batch 200, one worker: plain, 1,000 lanes, bulk enqueue (store-design study, 2 shared cores)
@@ -149,7 +149,8 @@ def measure(kind: str, url: str, options: argparse.Namespace) -> list[str]:
             count = max(1000, min(options.jobs, batch * options.jobs // 200))
             runs = [asyncio.run(once(kind, url, batch, lanes, count)) for _ in range(options.runs)]
             rate, bulk = statistics.median(run.rate for run in runs), statistics.median(run.bulk for run in runs)
-            line = f"{kind:9} {'1,000 lanes' if lanes else 'plain':12} {batch:5} {count:8,} {rate:10,.0f} {bulk:10,.0f} {max(run.slowest for run in runs) * 1000:8.1f}"
+            slowest, name = max(run.slowest for run in runs) * 1000, "1,000 lanes" if lanes else "plain"
+            line = f"{kind:9} {name:12} {batch:5} {count:8,} {rate:10,.0f} {bulk:10,.0f} {slowest:8.1f}"
             if batch == 200:
                 study = STUDY[kind]
                 line += f"   study {study[1 if lanes else 0]:7,} (x{rate / study[1 if lanes else 0]:.2f})"

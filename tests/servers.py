@@ -165,7 +165,7 @@ def _postgres(kind: str, binary: Path, folder: Path, settings: tuple[str, ...]) 
     )  # fmt: skip
     if made.returncode:
         raise RuntimeError(f"initdb failed: {made.stderr.decode()}")
-    quick = ("fsync=off", "full_page_writes=off", "synchronous_commit=off") if not settings else settings
+    quick = settings or ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
     command = [str(home / "postgres"), "-D", str(data), "-p", str(port), "-k", "", "-h", "127.0.0.1"]
     for setting in ("max_connections=80", "shared_buffers=64MB", "log_min_messages=fatal", *quick):
         command += ["-c", setting]
@@ -177,7 +177,7 @@ def _spawned(server: Server, command: list[str], run: dict[str, object] | None) 
     def spawn() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=_die_with_parent, **(run or {}),
+            preexec_fn=_die_with_parent, **(run or {}),  # noqa: PLW1509
         )  # type: ignore[call-overload, no-any-return, unused-ignore]  # fmt: skip
 
     server.respawn, server.process = spawn, spawn()
@@ -214,9 +214,7 @@ def _await(server: Server) -> None:
                 text = log.read_text()[-2000:] if log and log.exists() else ""
                 raise RuntimeError(f"{server.kind} ended with {server.process.returncode}: {text}") from error
             if time.monotonic() > deadline:
-                raise RuntimeError(
-                    f"{server.kind} at {urlsplit(server.url).netloc} does not answer"
-                ) from error
+                raise RuntimeError(f"{server.kind} at {urlsplit(server.url).netloc} does not answer") from error
             time.sleep(0.02)
 
 

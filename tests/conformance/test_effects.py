@@ -349,3 +349,27 @@ async def test_an_expired_record_is_waited_for(store, clock):
     await run(store, Wait(WaitReason.SIGNAL, GO))
 
     assert await state(store, job) is State.WAITING
+
+
+async def test_a_wait_is_judged_before_the_settlements_that_follow_it(store):
+    jobs = await put_in(store, new(), new())
+    first, second = await take(store)
+
+    await store.jobs.exchange([
+        Settlement(first, Wait(WaitReason.SIGNAL, GO), (Put("signal", "go", b"1"),)),
+        Settlement(second, Done(), (Put("signal", "go", None),)),
+    ])  # fmt: skip
+
+    assert await states(store, *jobs) == [State.READY, State.DONE]
+
+
+async def test_a_put_that_follows_a_wait_in_the_same_call_ends_it(store):
+    jobs = await put_in(store, new(), new())
+    first, second = await take(store)
+
+    await store.jobs.exchange([
+        Settlement(first, Wait(WaitReason.SIGNAL, GO)),
+        Settlement(second, Done(), (Put("signal", "go", b"1"),)),
+    ])  # fmt: skip
+
+    assert await states(store, *jobs) == [State.READY, State.DONE]

@@ -230,9 +230,9 @@ async def test_two_workers_never_run_two_of_a_lane_at_once(store, second):
     lanes = [f"lane {number}" for number in range(4)]
     jobs = [laned(lane) for _ in range(8) for lane in lanes]
     await store.jobs.enqueue(jobs)
-    ran: dict[str, list[bytes]] = {lane: [] for lane in lanes}
+    ran = {lane: [] for lane in lanes}
 
-    async def work(place, worker: bytes) -> None:
+    async def work(place, worker):
         while leases := await take(place, 3, worker=worker):
             assert len({lease.lane for lease in leases}) == len(leases)
             for lease in leases:

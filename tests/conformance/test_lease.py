@@ -299,6 +299,15 @@ async def test_the_next_due_moment_follows_what_has_come_due(store, clock):
     assert answer.next_due == start + HOUR
 
 
+async def test_the_next_due_moment_of_a_paused_queue_counts_too(store, clock):
+    await put_in(store, new(queue="a", delay=HOUR), new(queue="b", delay=2 * HOUR))
+    await store.queues.pause(["a"])
+
+    answer = await store.jobs.exchange([], ask(1, "a", "b"))
+
+    assert answer.next_due == clock.now() + HOUR
+
+
 async def test_a_retry_of_the_same_call_is_the_next_due(store, clock):
     await put_in(store, new())
     [lease] = await take(store)

@@ -2,13 +2,14 @@
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.job import Keep, NewJob, State, Unique, Until
 from packhorse.model.lease import Lease, Settlement, Verdict
-from packhorse.model.outcome import On, Outcome
+from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.conformance.invariants import check
 from tests.making import (
@@ -71,7 +72,7 @@ class Life:
         parent = self.wish(children=size)
         await self.store.jobs.enqueue([parent, *(self.wish(parent=parent.id) for _ in range(size))])
 
-    def outcome(self, lease: Lease) -> tuple[Outcome, tuple]:
+    def outcome(self, lease: Lease) -> Any:
         self.steps += 1
         child = Enqueue(self.wish(parent=lease.id))
         return self.chance.choice(

@@ -11,7 +11,7 @@ import pytest
 
 from packhorse.errors import ConfigError, StoreClosed, StoreError, StoreFull
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.lease import Settlement, Verdict
+from packhorse.model.lease import Ask, Settlement, Verdict
 from packhorse.model.outcome import Again, Done, Held, Wait
 from packhorse.model.reason import WaitReason
 from packhorse.stores import open_store
@@ -44,7 +44,7 @@ def dump(store: SQLiteStore) -> list[str]:
     return [line for line in lines if not line.startswith("CREATE TRIGGER")]
 
 
-async def everything(store: SQLiteStore) -> tuple[list[Settlement], object]:
+async def everything(store: SQLiteStore) -> tuple[list[Settlement], Ask]:
     """An exchange that touches all there is: ends, lanes, families, uniques, records, streams, retries, waits."""
     parent, child, laned, behind, *others = (
         new(children=1),
@@ -212,8 +212,9 @@ async def test_renewals_go_before_what_waits_already(file: SQLiteStore):
     later = [asyncio.ensure_future(file.jobs.enqueue([new()])) for _ in range(3)]
     await asyncio.sleep(0)
     urgent = asyncio.ensure_future(file.jobs.renew([lease], MINUTE))
-    for name, call in (*(("enqueue", call) for call in later), ("renew", urgent)):
-        call.add_done_callback(lambda _, name=name: order.append(name))
+    for call in later:
+        call.add_done_callback(lambda _: order.append("enqueue"))
+    urgent.add_done_callback(lambda _: order.append("renew"))
     block.set()
     await asyncio.gather(first, urgent, *later)
 

@@ -22,9 +22,7 @@ def test_printable_text_is_a_name(text):
     caps.key("lane", text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n", "a\0", "a\x1f", "\x7f", "\ud800", "a\udfffb", None, 5, b"name", ["a"]]
-)
+@pytest.mark.parametrize("text", ["", "\n", "a\0", "a\x1f", "\x7f", "\ud800", "a\udfffb", None, 5, b"name", ["a"]])
 def test_text_that_a_store_could_not_hold_is_no_name(text):
     with pytest.raises(InvalidName):
         caps.name("task", text)
