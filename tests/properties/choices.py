@@ -10,6 +10,7 @@ from packhorse.model.job import Keep, State
 from packhorse.model.lease import Ask, Exchange
 from packhorse.model.reason import WaitReason
 from tests.properties.model import Job, Model
+from tests.properties.wishes import QUEUES
 
 
 def standing(model: Model, state: State, *queues: str) -> list[Job]:
@@ -18,10 +19,20 @@ def standing(model: Model, state: State, *queues: str) -> list[Job]:
     return sorted(found, key=lambda job: (job.since, job.number))
 
 
+def promote(model: Model) -> bool:
+    """A scheduled job asks its lane when its moment has come; whether one did that has a lane to ask."""
+    come = [job for job in standing(model, State.SCHEDULED, *QUEUES) if job.since <= model.now]
+    asking = any(job.wish.lane and not job.slot for job in come)
+    for job in come:
+        model.admit(job, job.since)
+    return asking
+
+
 def before(one: Job, other: Job) -> bool:
-    """Whether a job must be leased first: by priority, then by moment, then by arrival."""
+    """Whether a job must be leased first: by priority, then by moment, then by arrival in its queue."""
     mine, yours = (one.wish.priority, one.since), (other.wish.priority, other.since)
-    return mine < yours or (mine == yours and one.fresh and other.fresh and one.number < other.number)
+    lined_up = one.fresh and other.fresh and one.wish.queue == other.wish.queue
+    return mine < yours or (mine == yours and lined_up and one.number < other.number)
 
 
 def shares(model: Model, ask: Ask) -> dict[str, int]:
@@ -38,33 +49,33 @@ def shares(model: Model, ask: Ask) -> dict[str, int]:
 
 def claim(model: Model, ask: Ask, answer: Exchange) -> None:
     """Lease what the store gave for an ask, if the rules allow it, and look at what it says of the rest."""
-    asked = [share.queue for share in ask.shares]
-    queues = [queue for queue in asked if queue not in model.paused]
     given = [lease.id for lease in answer.leases]
     if again := {job.id for job in model.jobs.values() if job.token == ask.token}:
         assert set(given) == again, "the same ask again gives the same leases"
     else:
-        for job in standing(model, State.SCHEDULED, *queues):
-            if job.since <= model.now:
-                model.admit(job, job.since)
         take_best(model, ask, given)
-    later = [job.since for job in standing(model, State.SCHEDULED, *asked) if job.since > model.now]
-    overdue = any(job.since <= model.now for job in standing(model, State.SCHEDULED, *queues))
-    assert answer.more == (overdue or bool(standing(model, State.READY, *queues))), "more"
-    assert overdue or answer.next_due == min(later, default=None), "next due"  # what is overdue is more, not next
+    queues = [share.queue for share in ask.shares]
+    assert answer.more == bool(standing(model, State.READY, *set(queues) - model.paused)), "more"
+    due = [job.since for job in standing(model, State.SCHEDULED, *queues)]
+    # The same ask again moves nothing, so what has come due may not be told apart from what will.
+    assert answer.next_due == min(due, default=None) or (again and answer.more), "next due"
 
 
 def take_best(model: Model, ask: Ask, given: list[bytes]) -> None:
-    """Lease what the store gave, if it is as many as the shares allow and the best of each queue, best first."""
+    """Lease what the store gave, if it is as many as the shares allow, the best of each queue, and best first."""
+    taken = [model.jobs[job] for job in given]
+    left = []
     for queue, count in shares(model, ask).items():
+        mine = [job for job in taken if job.wish.queue == queue]
+        assert len(mine) == count, f"{queue} gave {len(mine)} leases instead of {count}"
         line = standing(model, State.READY, queue)
-        taken = [job for job in map(model.jobs.__getitem__, given) if job.wish.queue == queue]
-        assert len(taken) == count, f"{queue} gave {len(taken)} leases instead of {count}"
-        for job in taken:
-            assert job in line, "only ready jobs are leased"
-            line.remove(job)
-            assert not any(before(other, job) for other in line), "leases come best first"
-            model.lease(job, ask)
+        assert set(mine) <= set(line), "only ready jobs are leased"
+        left += [job for job in line if job not in mine]
+    for place, job in enumerate(taken):
+        later = [*taken[place + 1 :], *(other for other in left if other.wish.queue == job.wish.queue)]
+        assert not any(before(other, job) for other in later), "leases come best first"
+    for job in taken:
+        model.lease(job, ask)
 
 
 def reap(model: Model, taken: list[bytes], limit: int, max_lost: int, keep: Keep) -> None:
@@ -105,5 +116,5 @@ def prune(model: Model, gone: list[bytes], limit: int) -> None:
         assert len(shelf) - len(left) <= over, "the newest stay, up to their count and age"
         assert all(job.since <= moment for job in shelf if job.id in gone for moment in left), "oldest first"
     assert len(gone) == min(limit, surplus), f"{len(gone)} jobs went instead of {min(limit, surplus)}"
-    for job in gone:
-        model.prune(model.jobs[job])
+    for name in gone:
+        model.prune(model.jobs[name])

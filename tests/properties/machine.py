@@ -5,7 +5,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from packhorse.model.caps import SECOND
 from packhorse.model.effect import Publish, Put
-from packhorse.model.job import Keep, State
+from packhorse.model.job import KEEP_DEAD, Keep, State
 from packhorse.model.lease import Share
 from packhorse.model.reason import WaitReason
 from tests.properties import choices
@@ -116,6 +116,13 @@ class Machine(Pair):
     def settle_with_a_stale_token(self, deeds: Deeds, first: int) -> None:
         self.exchange(self.settlements(deeds, self.some(first, stale=True)))
 
+    @rule(deeds=DEEDS, first=FIRST, max_lost=st.sampled_from((3, 1)))
+    def settle_too_late(self, deeds: Deeds, first: int, max_lost: int) -> None:
+        leases = self.held(first)
+        self.clock.turn(31 * SECOND)
+        self.take_back(1000, max_lost, KEEP_DEAD)
+        self.exchange(self.settlements(deeds, leases))
+
     # Leases
 
     @precondition(lambda self: self.leases)
@@ -136,12 +143,7 @@ class Machine(Pair):
     @rule(limit=LIMITS, max_lost=st.sampled_from((3, 1)), keep=KEEPS, wait=st.booleans())
     def reap(self, limit: int, max_lost: int, keep: Keep, wait: bool) -> None:
         self.clock.turn(31 * SECOND if wait else 0)
-        attempts = {job.id: job.attempt for job in self.model.jobs.values()}
-        lost = self.call(lambda store: store.jobs.reap(limit, max_lost=max_lost, keep=keep))
-        choices.reap(self.model, [it.id for it in lost], limit, max_lost, keep)
-        for it in lost:
-            job = self.model.jobs[it.id]
-            assert (it.attempt, it.lost, it.state) == (attempts[it.id], job.lost, job.state)
+        self.take_back(limit, max_lost, keep)
 
     @precondition(lambda self: self.leases)
     @rule(worker=st.sampled_from(WORKERS))
@@ -214,7 +216,7 @@ class Machine(Pair):
 
     @rule(puts=st.lists(PUTS, min_size=1, max_size=3))
     def put_records(self, puts: list[Put]) -> None:
-        puts = [self.put(put) for put in puts]
+        puts = [self.put(put, place) for place, put in enumerate(puts)]
         answers = self.call(lambda store: store.records.put(puts))
         assert answers == [self.model.write(put) if self.model.expected(put) else None for put in puts]
 

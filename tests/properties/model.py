@@ -30,7 +30,8 @@ class Job:
         self.slot = False
         self.fresh = False  # it stands where enqueue put it, so arrival decides between equals
         self.attempt = self.lost = self.delivered = 0
-        self.keep, self.result, self.progress = KEEP_DONE, None, None
+        self.keep, self.result = KEEP_DONE, None
+        self.progress: bytes | None = None
         self.settled: list[bytes | None] = []  # the tokens that settled it; None for an end without one
         self.failures: list[Any] = []
 
@@ -224,7 +225,7 @@ class Model:
             job.cancelling = True
         elif job and not job.state.ended:
             self.end(job, State.CANCELLED, keep)
-        return job and job.state
+        return job.state if job else None
 
     def replay(self, job: Job | None) -> bool:
         if job is None or job.state not in (State.DEAD, State.CANCELLED):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from packhorse.model.caps import SECOND
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.event import LIFECYCLE, unpack
-from packhorse.model.job import Job, NewJob, State
+from packhorse.model.job import Job, Keep, NewJob, State
 from packhorse.model.lease import Ask, Lease, Settlement, Share
 from packhorse.model.outcome import Outcome, Wait
 from packhorse.model.reason import WaitReason
@@ -24,6 +24,7 @@ from tests.properties.wishes import CHOSEN, CURRENT, KEYS, KIND, LANES, QUEUES, 
 T = TypeVar("T")
 Deeds = list[tuple[Outcome, tuple[Any, ...]]]
 RECENT = 6
+TICK = 10
 
 
 class Ground(Protocol):
@@ -76,14 +77,16 @@ class Pair(RuleBasedStateMachine):
             parent=there[-1 - wish.parent] if wish.parent is not None and wish.parent < len(there) else None,
         )  # fmt: skip
 
-    def put(self, put: Put) -> Put:
+    def put(self, put: Put, place: int) -> Put:
+        """Only the first of a call drops: whether a version rises over a drop in the same call is left open."""
+        value = b"3" if put.value is None and place else put.value
         expect = self.model.version(put.kind, put.key) if put.expect == CURRENT else put.expect
-        return replace(put, expect=expect, expires=put.expires and self.clock.now() + put.expires)
+        return replace(put, value=value, expect=expect, expires=put.expires and self.clock.now() + put.expires)
 
-    def effect(self, drawn: Wish | Put | Publish) -> Effect:
+    def effect(self, drawn: Wish | Put | Publish, place: int) -> Effect:
         if isinstance(drawn, Wish):
             return Enqueue(self.job(drawn))
-        return self.put(drawn) if isinstance(drawn, Put) else drawn
+        return self.put(drawn, place) if isinstance(drawn, Put) else drawn
 
     def outcome(self, drawn: Outcome) -> Outcome:
         if isinstance(drawn, Wait) and drawn.on and drawn.on.after == CURRENT:
@@ -92,8 +95,12 @@ class Pair(RuleBasedStateMachine):
 
     def settlements(self, deeds: Deeds, leases: list[Lease]) -> list[Settlement]:
         return [
-            Settlement(lease, self.outcome(outcome), tuple(self.effect(effect) for effect in effects))
-            for lease, (outcome, effects) in zip(leases, deeds, strict=False)
+            Settlement(
+                replace(lease, ref=0) if place else lease,  # a handle speeds things up and changes nothing
+                self.outcome(outcome),
+                tuple(self.effect(effect, place) for effect in effects),
+            )
+            for place, (lease, (outcome, effects)) in enumerate(zip(leases, deeds, strict=False))
         ]
 
     def ask(self, worker: bytes, shares: tuple[Share, ...], lease: int = 30 * SECOND) -> Ask:
@@ -121,15 +128,25 @@ class Pair(RuleBasedStateMachine):
 
     def doubtful(self, job: bytes) -> bool:
         """Whether an id that was pruned may be forgotten by now, but need not be."""
-        return job in self.model.tombs and self.model.tombs[job][1] <= self.clock.now() + 10
+        return job in self.model.tombs and self.model.tombs[job][1] <= self.clock.now() + 10 * TICK
 
     # Calls that several rules make
 
     def call(self, verb: Callable[[Store], Awaitable[T]]) -> T:
-        """Make a call a microsecond later, by one client after the other."""
-        self.clock.turn(1)
+        """Make a call a moment later, by one client after the other."""
+        self.clock.turn(TICK)
         self.model.now = self.clock.now()
+        if choices.promote(self.model):
+            self.ground.run(self.promote(self.clients[0]))
         return self.ground.run(verb(self.clients[self.fresh() % len(self.clients)]))
+
+    async def promote(self, store: Store) -> None:
+        """An ask for nothing: a store may notice only when asked that a moment has come, but not ask lanes in its own order."""
+        await store.queues.resume(QUEUES)
+        shares = tuple(Share(queue, 0) for queue in QUEUES)
+        answer = await store.jobs.exchange([], Ask(bytes(16), shares, token=number_of(self.fresh(), 4)))
+        assert not answer.leases
+        await store.queues.pause(sorted(self.model.paused))
 
     def enqueue(self, jobs: list[NewJob]) -> None:
         jobs = [job for job in jobs if not self.doubtful(job.id)]
@@ -162,6 +179,14 @@ class Pair(RuleBasedStateMachine):
         for field in ("task", "queue", "payload", "headers", "priority", "lane", "parent"):
             assert getattr(lease, field) == getattr(job.wish, field), field
 
+    def take_back(self, limit: int, max_lost: int, keep: Keep) -> None:
+        attempts = {job.id: job.attempt for job in self.model.jobs.values()}
+        lost = self.call(lambda store: store.jobs.reap(limit, max_lost=max_lost, keep=keep))
+        choices.reap(self.model, [it.id for it in lost], limit, max_lost, keep)
+        for it in lost:
+            job = self.model.jobs[it.id]
+            assert (it.attempt, it.lost, it.state) == (attempts[it.id], job.lost, job.state)
+
     # What holds after every rule
 
     def look(self, verb: Callable[[Store], Awaitable[T]]) -> T:
@@ -179,6 +204,8 @@ class Pair(RuleBasedStateMachine):
             self.streams_agree()
         if self.steps % 7 == 0:
             self.ground.run(check(self.clients[0]))
+            paused = {queue.name for queue in self.look(lambda store: store.queues.stats()) if queue.paused}
+            assert paused == self.model.paused
 
     def jobs_agree(self) -> None:
         ids = [*self.model.jobs, *self.gone[-5:]]
@@ -190,8 +217,9 @@ class Pair(RuleBasedStateMachine):
 
     def job_agrees(self, found: Job, expected: model.Job) -> None:
         assert self.state(found) == self.state(expected)
-        for field in ("since", "reason", "attempt", "lost", "result", "delivered", "cancelling", "progress"):
+        for field in ("reason", "attempt", "lost", "result", "delivered", "cancelling", "progress"):
             assert getattr(found, field) == getattr(expected, field), field
+        assert found.since == expected.since or expected.reason is WaitReason.LANE
         for field in ("task", "queue", "payload", "priority", "lane", "parent"):
             assert getattr(found, field) == getattr(expected.wish, field), field
         assert list(found.failures) == expected.failures

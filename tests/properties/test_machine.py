@@ -3,6 +3,7 @@
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -12,7 +13,7 @@ from tests.conftest import kinds
 from tests.properties.ground import Ground
 from tests.properties.machine import Machine
 
-EXAMPLES = {"memory": 120, "sqlite": 40, "redis": 40, "valkey": 40, "postgres": 30}
+EXAMPLES = {"memory": 250, "sqlite": 50, "redis": 80, "valkey": 80, "postgres": 50}
 STEPS = 40
 MORE = "PACKHORSE_PROPERTY_EXAMPLES"  # so many examples in memory, and in proportion elsewhere
 SEED = "PACKHORSE_PROPERTY_SEED"
@@ -24,11 +25,9 @@ def test_a_store_follows_the_rules(kind: str, tmp_path: Path) -> None:
     more = int(os.environ.get(MORE, EXAMPLES["memory"])) / EXAMPLES["memory"]
     ground = Ground(kind, tmp_path)
 
-    def machine() -> Machine:
-        return Machine(ground)
-
+    factory: Any = seed(number)(lambda: Machine(ground))
     try:
-        run_state_machine_as_test(seed(number)(machine), settings=chosen(max(1, round(EXAMPLES[kind] * more))))
+        run_state_machine_as_test(factory, settings=chosen(max(1, round(EXAMPLES[kind] * more))))
     except BaseException as error:
         error.add_note(f"The same again: {SEED}={number} {MORE}={round(more * EXAMPLES['memory'])}")
         raise

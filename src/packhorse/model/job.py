@@ -159,7 +159,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[Failure, ...] = ()
 
 
-def failure(type: str, message: str = "", traceback: str = "") -> Failure:  # noqa: A002
+def failure(type: str, message: str = "", traceback: str = "") -> Failure:
     """A failure whose texts fit their caps and can be stored anywhere; a long traceback loses its middle."""
     half = caps.TRACEBACK // 2
     trace = _plain(traceback)

@@ -42,7 +42,7 @@ class PostgresJobs:
         caps.items("jobs", jobs)
         given = wire.jobs(jobs)
         taken = await self._namespace.write(
-            "enqueue", given.texts, given.keyed, self._namespace.events, self._namespace.now()
+            "enqueue", given.texts, given.keyed, given.laned, self._namespace.events, self._namespace.now()
         )
         receipts = [Receipt(job.id, True) for job in jobs]
         for n, holder in taken:
@@ -149,7 +149,7 @@ class PostgresJobs:
         found = {row[0]: rows.job(row) for row in await self._namespace.read("get", ids)}
         return [found.get(job) for job in ids]
 
-    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:  # noqa: A002
+    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
         """Look at no more than a thousand jobs and answer those that fit, with a cursor while there may be more."""
         caps.within("limit", limit, 1, caps.LOOKED_AT)
         return await self._listing.page(filter, limit, cursor)

@@ -14,9 +14,7 @@ from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts
 from packhorse.stores.postgres.namespace import Namespace
 
-_LAST = b"\xff" * 16
 _CHUNK = 200
-_AT_ONCE = 500  # as many as one get takes
 
 Position = tuple[int | bytes, ...]
 
@@ -29,14 +27,15 @@ class _Spot(msgspec.Struct, frozen=True, array_like=True):
     after: tuple[int | str, ...]
 
 
-_START: dict[State, Position] = {
-    State.SCHEDULED: (-1, -1),
-    State.READY: (-1, -1, -1),
-    State.RUNNING: (bytes(16),),
-    State.WAITING: (-1,),
-    State.DONE: (2**62, _LAST),
-    State.DEAD: (2**62, _LAST),
-    State.CANCELLED: (2**62, _LAST),
+_NEWEST: Position = (2**62, b"\xff" * 16)
+_START: dict[State, tuple[str, Position]] = {  # the statement that looks at a state, and where it begins
+    State.SCHEDULED: ("find_scheduled", (-1, -1)),
+    State.READY: ("find_ready", (-1, -1, -1)),
+    State.RUNNING: ("find_running", (bytes(16),)),
+    State.WAITING: ("find_waiting", (-1,)),
+    State.DONE: ("find_ended", _NEWEST),
+    State.DEAD: ("find_ended", _NEWEST),
+    State.CANCELLED: ("find_ended", _NEWEST),
 }
 
 
@@ -76,10 +75,9 @@ class Listing:
         return Page(tuple(items))
 
     async def _ids(self, state: State, queue: str, after: Position, most: int) -> list[tuple[JobId, Position]]:
-        if state.ended:
-            found = await self._namespace.read("find_ended", queue, most, *after, state.value)
-        else:
-            found = await self._namespace.read(f"find_{state.value}", queue, most, *after)
+        statement, _ = _START[state]
+        end = (state.value,) if state.ended else ()
+        found = await self._namespace.read(statement, queue, most, *after, *end)
         return [(job, tuple(position)) for job, *position in found]
 
 
@@ -96,7 +94,7 @@ def _rooms(counts: Mapping[str, Counts], wanted: Filter, start: _Spot | None) ->
             elif start is not None and (states.index(state), queue) < (states.index(start.state), start.queue):
                 continue
             elif counts[queue].get(state):
-                rooms.append((state, queue, _START[state]))
+                rooms.append((state, queue, _START[state][1]))
     return rooms
 
 
@@ -108,7 +106,7 @@ def _cursor(state: State, queue: str, after: Position) -> str:
 def _spot(cursor: str) -> _Spot:
     try:
         spot = msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=_Spot)
-        if _meant(_position(spot.after), _START[spot.state]):
+        if _meant(_position(spot.after), _START[spot.state][1]):
             return spot
     except (ValueError, binascii.Error, msgspec.MsgspecError):
         pass

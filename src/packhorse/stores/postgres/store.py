@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 
-from packhorse.errors import StoreClosed
+from packhorse.errors import StoreClosed, StoreError
 from packhorse.model.clock import Clock
 from packhorse.stores import contract
 from packhorse.stores.contract import Topic
@@ -46,6 +46,12 @@ class PostgresStore:
         """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
         async with self._database.alone() as connection:
             check(self._layout.steps, await self._taken(connection))
+            isolation = await connection.fetchval(self._layout.statements.isolation)
+        if isolation != "read committed":
+            raise StoreError(
+                f"The default isolation of this role is {isolation!r}, under which calls cannot see what others have "
+                "just done: ALTER ROLE ... RESET default_transaction_isolation, or use another role"
+            )
         await self._database.open()
         self._wakes.open()
 

@@ -1,7 +1,6 @@
 """Hints from the server: one listening connection for all who wait, made anew with growing pauses when it breaks."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 
 from packhorse.errors import StoreError
@@ -10,7 +9,7 @@ from packhorse.model.clock import SYSTEM
 from packhorse.stores.contract import Topic
 from packhorse.stores.postgres.database import Database
 
-_PAUSES = backoff.exponential(0.1, cap=10, jitter=0.5)
+_PAUSES = backoff.exponential(0.1, cap=10, jitter=0)
 
 
 class Wakes:
@@ -70,7 +69,7 @@ class Wakes:
                     await ended.wait()
             except StoreError:
                 failures += 1
-            await SYSTEM.sleep(_PAUSES.delay(max(failures, 1), random.random()))
+            await SYSTEM.sleep(_PAUSES.delay(max(failures, 1), 0))
 
     def _heard(self, _connection: object, _pid: int, _channel: str, topic: object) -> None:
         self._tell(Topic(str(topic)))

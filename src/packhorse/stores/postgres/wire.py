@@ -85,14 +85,16 @@ class _Unusual(msgspec.Struct, omit_defaults=True):
     puts: list[_Put] = []
     runs: list[list[_Job]] = []
     keyed: bool = False
+    laned: bool = False
     events: list[_Event] = []
 
 
 class Runs(msgspec.Struct):
-    """New jobs as texts of JSON; ``keyed`` if any has a unique key."""
+    """New jobs as texts of JSON; ``keyed`` if any has a unique key, ``laned`` if any has a lane."""
 
     texts: list[str]
     keyed: bool
+    laned: bool
 
 
 class Settling(msgspec.Struct):
@@ -107,7 +109,7 @@ class Settling(msgspec.Struct):
 def jobs(new: Sequence[NewJob]) -> Runs:
     """Jobs to enqueue, in order."""
     runs, keyed = _runs([_job(job, None) for job in new])
-    return Runs([_text(run) for run in runs], keyed)
+    return Runs([_text(run) for run in runs], keyed, any(job.lane for job in new))
 
 
 def puts(given: Sequence[Put]) -> str:
@@ -155,6 +157,7 @@ def _unusual(given: Sequence[Settlement]) -> _Unusual | None:
         raise TooManyEffects("effects", effects, caps.EFFECTS_PER_CALL)
     if unusual is not None and new:
         unusual.runs, unusual.keyed = _runs(new)
+        unusual.laned = any(job.lane for job in new)
     return unusual
 
 

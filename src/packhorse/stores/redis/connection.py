@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +20,11 @@ POOL = 8
 TRIES = 6
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
+
+
+def chance() -> float:
+    """A number from 0 to 1, so that those who wait do not come back all at once."""
+    return os.urandom(1)[0] / 255
 
 
 class Connections:
@@ -107,7 +111,7 @@ class Connections:
             except Disconnected as error:  # LOADING and the like come as such, but are answers
                 if code_of(error) not in PASSING or attempt == TRIES:
                     raise refused(error) from error
-            await SYSTEM.sleep(_PAUSES.delay(attempt, random.random()))
+            await SYSTEM.sleep(_PAUSES.delay(attempt, chance()))
         raise AssertionError("the last try returns or raises")
 
     async def _exchange(self, command: tuple[Any, ...], *, writes: bool) -> Any:

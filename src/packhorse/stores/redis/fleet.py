@@ -2,8 +2,8 @@
 
 import msgspec
 
-from packhorse.model import caps
 from packhorse.model.worker import Worker
+from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.packing import MOMENT
 
@@ -16,7 +16,7 @@ class Fleet:
 
     async def beat(self, worker: Worker, ttl: int) -> None:
         """Say that a worker lives, for so long; no time at all says goodbye."""
-        caps.span("ttl", ttl)
+        edge.ttl(ttl)
         await self._keyspace.run("beat", worker=worker.id, ttl=ttl, about=msgspec.msgpack.encode(worker))
 
     async def workers(self) -> list[Worker]:

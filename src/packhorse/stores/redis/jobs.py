@@ -4,23 +4,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from packhorse.errors import InvalidOption
-from packhorse.model import caps
-from packhorse.model.ids import JobId, check_id
+from packhorse.model.ids import JobId
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, LEASE, MAX_LOST, REMEMBER, Job, Keep, NewJob, Receipt, State
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts
 from packhorse.model.reason import WaitReason
+from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.packing import job_of, keep_text, wish
 from packhorse.stores.redis.pages import Pages
 from packhorse.stores.redis.settling import ask_arguments, exchange_of, settlement_arguments
 
-MOST = 1000
 _RENEWED = {ord("K"): Renewed.KEPT, ord("C"): Renewed.CANCELLING, ord("L"): Renewed.LOST}
 _NOTED = {ord("W"): Verdict.WRITTEN, ord("L"): Verdict.LOST}
-_NOT_FOR_RELEASE = (WaitReason.LANE, WaitReason.CHILDREN)
 
 
 class Jobs:
@@ -32,7 +29,7 @@ class Jobs:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it."""
-        caps.items("jobs", jobs)
+        edge.jobs(jobs)
         if not jobs:
             return []
         wishes: list[Any] = []
@@ -46,6 +43,7 @@ class Jobs:
 
     async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
+        edge.settlements(settlements)
         given = settlement_arguments(settlements)
         if ask is not None:
             self._keyspace.asked = tuple([share.queue for share in ask.shares])
@@ -53,8 +51,7 @@ class Jobs:
 
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
         """Extend leases by this duration from now."""
-        caps.items("leases", leases)
-        caps.span("duration", duration, 1)
+        edge.renewals(leases, duration)
         if not leases:
             return []
         held: list[bytes] = []
@@ -65,8 +62,8 @@ class Jobs:
 
     async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Keep = KEEP_DEAD) -> list[Lost]:
         """Take back leases that ran out, at most as many as the limit, and say which."""
-        caps.within("limit", limit, 1, MOST)
-        caps.within("max lost", max_lost, 1, 65_535)
+        edge.limit(limit)
+        edge.losses(max_lost)
         rows = await self._keyspace.run(
             "reap", limit=limit, max_lost=max_lost, keep=keep_text(keep), keep_cancelled=keep_text(KEEP_DONE)
         )
@@ -77,20 +74,16 @@ class Jobs:
 
     async def release(self, reason: WaitReason, *, tasks: Sequence[str] | None = None, limit: int = 500) -> int:
         """Make jobs ready that wait for this reason, those that wait longest first, at most as many as the limit."""
-        caps.within("limit", limit, 1, MOST)
-        if reason in _NOT_FOR_RELEASE:
-            raise InvalidOption("reason", reason.value, "lanes and children let their jobs go by themselves")
-        if tasks is not None:
-            caps.items("tasks", tasks)
-            for task in tasks:
-                caps.name("task", task)
-            if not tasks:
-                return 0
+        edge.limit(limit)
+        edge.release(reason, tasks)
+        if tasks is not None and not tasks:
+            return 0
         return int(await self._keyspace.run("release", reason=reason.value, limit=limit, tasks=list(tasks or ())))
 
     async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
         """End jobs that are not running, ask running ones to stop, and answer where each stands now."""
-        if not _checked(ids):
+        edge.ids(ids)
+        if not ids:
             return []
         states = await self._keyspace.run("cancel", keep=keep_text(keep), targets=list(ids))
         return [State(state.decode()) if state else None for state in states]
@@ -101,26 +94,26 @@ class Jobs:
 
     async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
         """Keep the latest progress of running jobs."""
-        caps.items("notes", notes)
+        edge.notes(notes)
         if not notes:
             return []
         rows: list[bytes] = []
         for lease, progress in notes:
-            caps.text("progress", progress, caps.VALUE)
             rows += (lease.id, lease.token, progress)
         return [_NOTED[letter] for letter in await self._keyspace.run("note", notes=rows)]
 
     async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
         """Register interest in the end of jobs for a time, and answer those that have ended already."""
-        caps.span("ttl", ttl)
-        if not _checked(ids):
+        edge.ttl(ttl)
+        edge.ids(ids)
+        if not ids:
             return []
         over = await self._keyspace.run("watch", ttl=ttl, targets=list(ids))
         return [job for job in await self.get(over) if job is not None and job.state.ended]
 
     async def prune(self, limit: int) -> int:
         """Remove records and results of ended jobs beyond their keep, oldest first, at most as many as the limit."""
-        caps.within("limit", limit, 1, MOST)
+        edge.limit(limit)
         return int(await self._keyspace.run("prune", limit=limit, remember_chosen=REMEMBER, remember_other=10 * LEASE))
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
@@ -129,14 +122,15 @@ class Jobs:
 
     async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
         """Answer each id with all that is known of its job, or None."""
-        if not _checked(ids):
+        edge.ids(ids)
+        if not ids:
             return []
         found = await self._keyspace.run("get", targets=list(ids))
         return [job_of(id, packed) if packed else None for id, packed in zip(ids, found, strict=True)]  # noqa: A001
 
-    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:  # noqa: A002
+    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
         """Look at no more than a thousand jobs and answer those that fit, with a cursor while there may be more."""
-        caps.within("limit", limit, 1, MOST)
+        edge.limit(limit)
         return await self._pages.find(filter, limit, cursor)
 
     async def count(self) -> Mapping[str, Counts]:
@@ -144,16 +138,10 @@ class Jobs:
         return counts_of(await self._keyspace.read("HGETALL", "counts"))
 
     async def _each(self, verb: str, ids: Sequence[JobId]) -> list[bool]:
-        if not _checked(ids):
+        edge.ids(ids)
+        if not ids:
             return []
         return [bool(answer) for answer in await self._keyspace.run(verb, targets=list(ids))]
-
-
-def _checked(ids: Sequence[JobId]) -> int:
-    caps.items("ids", ids)
-    for id in ids:  # noqa: A001
-        check_id(id)
-    return len(ids)
 
 
 def counts_of(fields: Sequence[bytes]) -> dict[str, Counts]:

@@ -96,7 +96,7 @@ def since_of(record: bytes) -> int:
     return max(born, _moment(record, len(record) - 20))
 
 
-def lease_of(id: bytes, record: bytes, *, token: bytes, until: int, attempt: int, lost: int) -> Lease:  # noqa: A002
+def lease_of(id: bytes, record: bytes, *, token: bytes, until: int, attempt: int, lost: int) -> Lease:
     """One lease out of a claim."""
     head, headers, payload = _opened(record)
     return Lease(
@@ -116,7 +116,7 @@ def lease_of(id: bytes, record: bytes, *, token: bytes, until: int, attempt: int
     )
 
 
-def job_of(id: bytes, packed: Sequence[Any]) -> Job:  # noqa: A002
+def job_of(id: bytes, packed: Sequence[Any]) -> Job:
     """All that is known of a job, out of what the server has in several places."""
     record, row, end, tries, progress, delivered, score = packed
     head, headers, payload = _opened(record)

@@ -50,7 +50,7 @@ class Pages:
         self._keyspace = keyspace
         self._get = get
 
-    async def find(self, filter: Filter, limit: int, cursor: str | None) -> Page[Job]:  # noqa: A002
+    async def find(self, filter: Filter, limit: int, cursor: str | None) -> Page[Job]:
         """Look at no more than a thousand jobs and answer those that fit."""
         first = None if cursor is None else _spot(cursor)
         items: list[Job] = []
@@ -70,7 +70,7 @@ class Pages:
                 here = look.going_on
         return Page(tuple(items))
 
-    async def _spots(self, filter: Filter, first: Spot | None) -> list[Spot]:  # noqa: A002
+    async def _spots(self, filter: Filter, first: Spot | None) -> list[Spot]:
         """The places to look through, without those that are empty by their counter."""
         fields = await self._keyspace.read("HGETALL", "counts")
         spots = set()

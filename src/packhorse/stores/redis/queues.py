@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from packhorse.model import caps
 from packhorse.model.queue import QueueStats
+from packhorse.stores import edge
 from packhorse.stores.redis.jobs import counts_of
 from packhorse.stores.redis.keyspace import Keyspace
 
@@ -16,11 +16,13 @@ class Queues:
 
     async def pause(self, queues: Sequence[str]) -> None:
         """A paused queue takes jobs and gives none."""
-        await self._keyspace.run("pause", queues=_checked(queues))
+        edge.queues(queues)
+        await self._keyspace.run("pause", queues=list(queues))
 
     async def resume(self, queues: Sequence[str]) -> None:
         """A resumed queue gives jobs again."""
-        await self._keyspace.run("resume", queues=_checked(queues))
+        edge.queues(queues)
+        await self._keyspace.run("resume", queues=list(queues))
 
     async def stats(self) -> list[QueueStats]:
         """Answer every queue by name, with its counts, whether it is paused, its oldest ready and its next due moment."""
@@ -34,10 +36,3 @@ class Queues:
             QueueStats(name, name in still, counts.get(name, {}), *times.get(name, (None, None)))
             for name in sorted(counts.keys() | still)
         ]
-
-
-def _checked(queues: Sequence[str]) -> list[str]:
-    caps.items("queues", queues)
-    for queue in queues:
-        caps.name("queue", queue)
-    return list(queues)

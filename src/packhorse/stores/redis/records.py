@@ -8,10 +8,10 @@ from packhorse.model import caps
 from packhorse.model.effect import Put
 from packhorse.model.page import Page
 from packhorse.model.record import Record
+from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.settling import put_options
 
-MOST = 1000
 _TIMES = Struct(">ddd")
 
 
@@ -23,7 +23,7 @@ class Records:
 
     async def put(self, puts: Sequence[Put]) -> list[int | None]:
         """Write records by compare-and-set and answer each new version, or None where the expectation failed."""
-        caps.items("puts", puts)
+        edge.puts(puts)
         if not puts:
             return []
         rows: list[Any] = []
@@ -34,18 +34,16 @@ class Records:
 
     async def get(self, kind: str, keys: Sequence[str]) -> list[Record | None]:
         """Answer each key with its record, or None."""
-        names = _checked(kind, keys)
-        if not names:
+        edge.keys(kind, keys)
+        if not keys:
             return []
-        texts = await self._keyspace.run("get_records", kind=kind, names=names)
+        texts = await self._keyspace.run("get_records", kind=kind, names=list(keys))
         return [_record(kind, key, text) if text else None for key, text in zip(keys, texts, strict=True)]
 
     async def find(self, kind: str, *, prefix: str = "", limit: int = 100, cursor: str | None = None) -> Page[Record]:
         """Answer the records of a kind whose key begins with a prefix, in the order of their keys, page by page."""
-        caps.name("record kind", kind)
-        caps.within("limit", limit, 1, MOST)
-        if prefix:
-            caps.key("prefix", prefix)
+        edge.limit(limit)
+        edge.prefix(kind, prefix)
         if cursor:
             caps.key("cursor", cursor)
         # No key holds the byte 255, so it stands behind every key with the prefix.
@@ -58,25 +56,17 @@ class Records:
 
     async def due(self, kind: str, limit: int) -> list[Record]:
         """Answer records whose due moment has come, soonest first."""
-        caps.name("record kind", kind)
-        caps.within("limit", limit, 1, MOST)
+        edge.limit(limit)
+        edge.prefix(kind, "")
         found = await self._keyspace.run("due_records", kind=kind, limit=limit)
         return [_record(kind, name.decode(), text) for name, text in zip(found[::2], found[1::2], strict=True)]
 
     async def drop(self, kind: str, keys: Sequence[str]) -> int:
         """Remove records and say how many were there."""
-        names = _checked(kind, keys)
-        if not names:
+        edge.keys(kind, keys)
+        if not keys:
             return 0
-        return int(await self._keyspace.run("drop_records", kind=kind, names=names))
-
-
-def _checked(kind: str, keys: Sequence[str]) -> list[str]:
-    caps.name("record kind", kind)
-    caps.items("keys", keys)
-    for key in keys:
-        caps.key("record key", key)
-    return list(keys)
+        return int(await self._keyspace.run("drop_records", kind=kind, names=list(keys)))
 
 
 def _record(kind: str, key: str, text: bytes) -> Record:

@@ -5,10 +5,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from packhorse.errors import InvalidName, TooManyEffects
-from packhorse.model import caps
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
-from packhorse.model.event import LIFECYCLE
 from packhorse.model.job import KEEP_DONE, Failure, Keep
 from packhorse.model.lease import Ask, Exchange, Lease, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
@@ -72,12 +69,6 @@ def put_options(put: Put) -> str:
     return f"{expect} {put.due} {put.expires} {'' if put.value is None else '='}"
 
 
-def check_stream(stream: str) -> None:
-    """Refuse an event from outside for the log of the life of jobs."""
-    if stream == LIFECYCLE:
-        raise InvalidName("stream", stream, "only the store writes the log of the life of jobs; choose another name")
-
-
 def _effect(number: int, effect: Effect) -> tuple[Any, ...]:
     match effect:
         case Enqueue(job):
@@ -92,23 +83,16 @@ def _effect(number: int, effect: Effect) -> tuple[Any, ...]:
 
 
 def settlement_arguments(settlements: Sequence[Settlement]) -> dict[str, list[Any]]:
-    """Keeps, settlements and effects, each as flat rows; refuses too many before anything is sent."""
-    caps.items("settlements", settlements)
+    """Keeps, settlements and effects, each as flat rows."""
     keeps = Keeps()
     rows: list[Any] = []
     effects: list[Any] = []
-    count = 0
     for number, settlement in enumerate(settlements, 1):
         lease = settlement.lease
         rows.append(lease.id)
         rows.append(lease.token + outcome_text(settlement.outcome, keeps))
         for effect in settlement.effects:
-            if isinstance(effect, Publish):
-                check_stream(effect.stream)
             effects += _effect(number, effect)
-            count += 1
-    if count > caps.EFFECTS_PER_CALL:
-        raise TooManyEffects("effects", count, caps.EFFECTS_PER_CALL)
     return {"keeps": keeps.texts, "settlements": rows, "effects": effects}
 
 

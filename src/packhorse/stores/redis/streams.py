@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from packhorse.model import caps
 from packhorse.model.effect import Publish
 from packhorse.model.event import Event
+from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.packing import MOMENT
-from packhorse.stores.redis.settling import check_stream
-
-MOST = 1000
 
 
 class Streams:
@@ -21,20 +18,17 @@ class Streams:
 
     async def publish(self, events: Sequence[Publish]) -> list[int]:
         """Append events, all or none, and answer their offsets."""
-        caps.items("events", events)
+        edge.events(events)
         if not events:
             return []
         rows: list[Any] = []
         for event in events:
-            check_stream(event.stream)
             rows += (event.stream, event.data, event.key or "")
         return [int(offset) for offset in await self._keyspace.run("publish", events=rows)]
 
     async def read(self, stream: str, *, after: int = 0, limit: int = 100) -> list[Event]:
         """Answer the events after an offset, oldest first."""
-        caps.name("stream", stream)
-        caps.within("after", after, 0, 2**53)
-        caps.within("limit", limit, 1, MOST)
+        edge.reading(stream, after, limit)
         entries = await self._keyspace.read("XRANGE", "stream", stream, f"{after + 1}-0", "+", "COUNT", limit)
         return [_event(stream, offset, fields) for offset, fields in entries]
 

@@ -1,7 +1,6 @@
 """Hints for those who wait: one line to the server for all listeners of a store, made anew whenever it breaks."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from redis.exceptions import TimeoutError as Silence
 from packhorse.errors import StoreClosed, StoreUnavailable
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
+from packhorse.stores.redis.connection import chance
 from packhorse.stores.redis.keyspace import Keyspace
 
 BLOCKED = 5.0  # seconds a connection waits on the server for a marker, then says it is still there
@@ -117,7 +117,7 @@ async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[None]:
             if keyspace.connections.is_closed():
                 return
             failures += 1
-            await SYSTEM.sleep(_PAUSES.delay(failures, random.random()))
+            await SYSTEM.sleep(_PAUSES.delay(failures, chance()))
         finally:
             if connection is not None:
                 await keyspace.connections.hang_up(connection)

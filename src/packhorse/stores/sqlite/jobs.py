@@ -127,7 +127,7 @@ class SQLiteJobs:
         edge.ids(ids)
         return await self._database.read(lambda step: look.get(step, ids))
 
-    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:  # noqa: A002
+    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
         """Look at no more than a thousand jobs and answer those that fit."""
         edge.limit(limit)
         return await self._database.read(lambda step: look.find(step, filter, limit, cursor))

@@ -69,7 +69,7 @@ def _reason(state: State, reason: str | None) -> WaitReason | DeadReason | None:
     return WaitReason(reason) if state is State.WAITING else DeadReason(reason)
 
 
-def find(step: Step, filter: Filter, limit: int, cursor: str | None) -> Page[Job]:  # noqa: A002
+def find(step: Step, filter: Filter, limit: int, cursor: str | None) -> Page[Job]:
     """Look at a bounded number of jobs, state by state, and answer those that fit."""
     states = [state for state in State if filter.state is None or state is filter.state]
     start, key = _parsed(cursor, states)

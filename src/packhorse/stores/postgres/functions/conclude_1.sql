@@ -1,6 +1,7 @@
 -- All that follows from the end of jobs, however they ended: free unique keys, deliver to parents, hand on slots,
 -- hint to watchers. Newcomers of the same call are let in here too, so that lanes are locked once, in order.
--- Answers the queues in which jobs became ready. Ended jobs that have no lane, parent or key need only be in the ids.
+-- Answers the queues in which jobs became ready. Ended jobs that have no lane, parent or key need only be in the
+-- ids, which are in the order of their ends.
 CREATE FUNCTION {schema}.conclude_1(
     a_ids uuid[],
     a_ended {schema}.ended[],
@@ -16,6 +17,7 @@ DECLARE
     v_children boolean;
     v_queues text[];
     v_lanes text[];
+    v_ready text[];
 BEGIN
     IF a_ids IS NOT NULL THEN
         PERFORM {schema}.hint_1(a_ids, a_now);
@@ -32,12 +34,19 @@ BEGIN
             PERFORM {schema}.free_1(v_keyed);
         END IF;
         IF v_children THEN
-            v_newcomers := v_newcomers || {schema}.deliver_1(a_ended, a_now);
+            v_newcomers := v_newcomers || {schema}.deliver_1(a_ids, a_ended, a_now);
         END IF;
     END IF;
-    IF v_newcomers IS NULL AND v_queues IS NULL THEN
-        RETURN NULL;
+    IF v_lanes IS NOT NULL THEN  -- lanes that newcomers will ask are locked with those that are handed on, in order
+        PERFORM {schema}.lock_1(
+            v_queues || ARRAY(SELECT queue FROM unnest(v_newcomers) WHERE lane IS NOT NULL AND NOT slot),
+            v_lanes || ARRAY(SELECT lane FROM unnest(v_newcomers) WHERE lane IS NOT NULL AND NOT slot)
+        );
+        v_ready := {schema}.hand_1(v_queues, v_lanes, a_now);
     END IF;
-    RETURN {schema}.admit_1(v_newcomers, v_queues, v_lanes, a_now);
+    IF v_newcomers IS NOT NULL THEN
+        v_ready := v_ready || {schema}.admit_1(v_newcomers, a_now);
+    END IF;
+    RETURN v_ready;
 END
 $packhorse$;

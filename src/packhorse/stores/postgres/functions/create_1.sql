@@ -1,8 +1,10 @@
--- Write the records of new jobs and put each in its place; jobs that ask a lane are handed back as newcomers.
+-- Write the records of new jobs and put each in its place. If any of the call has a lane, all that could be ready are
+-- handed back as newcomers, so that the order of arrival is theirs as they came.
 -- A run holds no unique key twice, and if it holds any, no id twice. Jobs by a refused settlement are left out.
 CREATE FUNCTION {schema}.create_1(
     a_run json,
     a_keyed boolean,
+    a_laned boolean,
     a_refused integer[],
     a_now bigint,
     OUT o_created uuid[],
@@ -93,7 +95,7 @@ BEGIN
             CASE
                 WHEN children > 0 THEN 'waits'
                 WHEN due > a_now THEN 'due'
-                WHEN lane IS NOT NULL THEN 'lane'
+                WHEN a_laned THEN 'asks'
                 ELSE 'ready'
             END AS place
     ), to_ready AS (
@@ -127,7 +129,7 @@ BEGIN
         array_agg(id),
         array_agg(
             ROW (id, parent, a_now, 0, 0, priority, lane_limit, false, scope, queue, lane)::{schema}.newcomer
-        ) FILTER (WHERE place = 'lane'),
+        ) FILTER (WHERE place = 'asks'),
         array_agg(DISTINCT queue) FILTER (WHERE place = 'ready'),
         count(unique_key)
     INTO o_created, o_newcomers, o_ready, v_keyed

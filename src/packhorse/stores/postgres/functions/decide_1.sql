@@ -49,7 +49,7 @@ BEGIN
     JOIN {schema}.records USING (kind, key)
     ORDER BY records.kind, records.key
     FOR UPDATE OF records;
-    PERFORM {schema}.family_1(v_parents || array_agg(a_ids[n]))
+    PERFORM {schema}.family_1({schema}.living_1(v_parents || array_agg(a_ids[n])))
     FROM json_to_recordset(a_details) AS detail (n integer, children integer)
     WHERE children > 0
     HAVING count(*) > 0;

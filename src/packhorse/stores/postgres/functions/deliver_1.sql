@@ -1,31 +1,27 @@
 -- Leave the outcomes of ended children for their parents, count them once, and hand back the parents they release.
-CREATE FUNCTION {schema}.deliver_1(a_ended {schema}.ended[], a_now bigint)
+-- A parent that has ended gets nothing more; the ids, in order, tell which of those that end in this call end first.
+CREATE FUNCTION {schema}.deliver_1(a_ids uuid[], a_ended {schema}.ended[], a_now bigint)
 RETURNS {schema}.newcomer[]
 LANGUAGE plpgsql
 AS $packhorse$
 DECLARE
     v_parents uuid[];
+    v_children uuid[];
     v_keys text[];
     v_versions bigint[];
     v_newcomers {schema}.newcomer[];
 BEGIN
-    -- The lock keeps the parent's record, so that nothing is left behind for one that is just pruned or dropped.
-    v_parents := ARRAY(
+    v_parents := {schema}.living_1(ARRAY(SELECT parent FROM unnest(a_ended) WHERE parent IS NOT NULL));
+    v_children := ARRAY(
         SELECT id
-        FROM {schema}.jobs
-        WHERE id = ANY (ARRAY(SELECT DISTINCT parent FROM unnest(a_ended) WHERE parent IS NOT NULL))
-        ORDER BY id
-        FOR KEY SHARE
+        FROM unnest(a_ended)
+        WHERE parent = ANY (v_parents)
+           OR CASE WHEN parent = ANY (a_ids) THEN array_position(a_ids, id) < array_position(a_ids, parent) END
     );
-    v_parents := ARRAY(
-        SELECT id
-        FROM unnest(v_parents) AS parent (id)
-        WHERE (SELECT 1 FROM {schema}.ends WHERE ends.id = parent.id) IS NULL
-    );
-    IF cardinality(v_parents) = 0 THEN
+    IF cardinality(v_children) = 0 THEN
         RETURN NULL;
     END IF;
-    PERFORM {schema}.family_1(v_parents);
+    PERFORM {schema}.family_1(ARRAY(SELECT parent FROM unnest(a_ended) WHERE id = ANY (v_children)));
 
     WITH told AS (
         INSERT INTO {schema}.records AS old (kind, key, value, version, due, expires)
@@ -37,7 +33,7 @@ BEGIN
             0,
             0
         FROM unnest(a_ended)
-        WHERE parent = ANY (v_parents)
+        WHERE id = ANY (v_children)
         ORDER BY parent, id
         ON CONFLICT (kind, key) DO UPDATE
         SET value = excluded.value,

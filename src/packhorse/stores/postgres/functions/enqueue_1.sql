@@ -1,6 +1,6 @@
 -- Store jobs, all or none. Answers only those whose place is taken: their position and the job that stands for them.
 -- The jobs come as runs of JSON; payload and headers are strings in it and are kept byte for byte.
-CREATE FUNCTION {schema}.enqueue_1(a_runs json[], a_keyed boolean, a_log boolean, a_now bigint)
+CREATE FUNCTION {schema}.enqueue_1(a_runs json[], a_keyed boolean, a_laned boolean, a_log boolean, a_now bigint)
 RETURNS TABLE (o_n integer, o_holder uuid)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -17,7 +17,7 @@ DECLARE
     v_ready boolean := false;
 BEGIN
     FOREACH v_run IN ARRAY a_runs LOOP
-        v_made := {schema}.create_1(v_run, a_keyed, NULL, v_now);
+        v_made := {schema}.create_1(v_run, a_keyed, a_laned, NULL, v_now);
         v_created := v_created || v_made.o_created;
         v_newcomers := v_newcomers || v_made.o_newcomers;
         v_ready := v_ready OR v_made.o_ready IS NOT NULL;
@@ -29,7 +29,7 @@ BEGIN
         v_offset := v_offset + json_array_length(v_run);
     END LOOP;
     IF v_newcomers IS NOT NULL THEN
-        v_ready := {schema}.admit_1(v_newcomers, NULL, NULL, v_now) IS NOT NULL OR v_ready;
+        v_ready := {schema}.admit_1(v_newcomers, v_now) IS NOT NULL OR v_ready;
     END IF;
     IF v_ready THEN
         PERFORM {schema}.wake_1(v_now);

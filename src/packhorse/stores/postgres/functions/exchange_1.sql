@@ -101,7 +101,9 @@ BEGIN
             SELECT value
             FROM json_array_elements(a_unusual -> 'runs')
         LOOP
-            v_made := {schema}.create_1(v_run, (a_unusual ->> 'keyed')::boolean, v_refused, v_now);
+            v_made := {schema}.create_1(
+                v_run, (a_unusual ->> 'keyed')::boolean, (a_unusual ->> 'laned')::boolean, v_refused, v_now
+            );
             v_newcomers := v_newcomers || v_made.o_newcomers;
             v_ready := v_ready || v_made.o_ready;
             v_changes := v_changes || {schema}.packed_1('q', v_made.o_created);

@@ -78,7 +78,7 @@ BEGIN
         RETURN;
     END IF;
 
-    IF {schema}.admit_1(v_newcomers, NULL, NULL, v_now) IS NOT NULL THEN
+    IF {schema}.admit_1(v_newcomers, v_now) IS NOT NULL THEN
         PERFORM {schema}.wake_1(v_now);
     END IF;
     IF a_log THEN

@@ -1,5 +1,5 @@
 -- Move leased jobs to the places their outcomes name, all at once. What is not plain done has a detail by position.
--- Answers which settlements were written, the ended jobs (all by id, those with a lane, parent or key in full),
+-- Answers which settlements were written, the ended jobs in order (all by id, those with a lane, parent or key in full),
 -- the queues that have something ready now, and the packed changes.
 CREATE FUNCTION {schema}.settle_1(
     a_ids uuid[],
@@ -156,7 +156,7 @@ BEGIN
         array_agg(id) FILTER (WHERE outcome IN ('again', 'wait') OR error IS NOT NULL),
         (SELECT string_agg({schema}.packed_1(letter, ids), ''::bytea) FROM changes)
     INTO o_written, o_ids, o_ended, o_ready, v_tried, o_changes
-    FROM gone;
+    FROM (SELECT * FROM gone ORDER BY n) AS gone;
 
     IF v_tried IS NOT NULL THEN  -- of each job the latest failures stay, and as many tokens without one
         DELETE FROM {schema}.tries

@@ -1,14 +1,23 @@
--- Take jobs that are not running and have not ended out of their places, rows locked by id.
--- The line behind a lane is touched only under the lane's lock, so those who stand in it come last.
+-- Take jobs that are not running and have not ended out of their places, with the locks that follow from their end:
+-- parents first, then places by id, then lanes. The line behind a lane is touched only under the lane's lock.
 CREATE FUNCTION {schema}.take_1(a_ids uuid[])
 RETURNS {schema}.ended[]
 LANGUAGE plpgsql
 AS $packhorse$
 DECLARE
     v_taken {schema}.ended[];
-    v_waiting uuid[];
+    v_parents uuid[];
+    v_queues text[];
+    v_lanes text[];
     v_lined {schema}.ended[];
 BEGIN
+    v_parents := {schema}.living_1(ARRAY(
+        SELECT parent
+        FROM {schema}.jobs
+        WHERE id = ANY (a_ids)
+          AND parent IS NOT NULL
+    ));
+    PERFORM {schema}.family_1(v_parents);
     WITH from_ready AS (
         DELETE FROM {schema}.ready
         WHERE id = ANY (ARRAY(SELECT id FROM {schema}.ready WHERE id = ANY (a_ids) ORDER BY id FOR UPDATE))
@@ -34,21 +43,30 @@ BEGIN
         SELECT id, parent, attempt, lost, slot, scope, queue, lane, 'waiting', NULL, NULL FROM from_waits
     ) AS taken;
 
-    v_waiting := ARRAY(
-        SELECT waits.id
-        FROM {schema}.lanes
-        JOIN {schema}.waits USING (queue, lane)
-        WHERE waits.id = ANY (a_ids)
-          AND waits.reason = 'lane'
+    WITH locked AS MATERIALIZED (
+        SELECT lanes.queue, lanes.lane
+        FROM (
+            SELECT DISTINCT queue, lane
+            FROM {schema}.jobs
+            WHERE id = ANY (a_ids || v_parents)
+              AND lane IS NOT NULL
+        ) AS concerned
+        JOIN {schema}.lanes USING (queue, lane)
         ORDER BY lanes.queue, lanes.lane
         FOR UPDATE OF lanes
-    );
-    IF cardinality(v_waiting) > 0 THEN
+    )
+    SELECT array_agg(queue), array_agg(lane)
+    INTO v_queues, v_lanes
+    FROM locked;
+    IF v_lanes IS NOT NULL THEN
         WITH from_line AS (
             DELETE FROM {schema}.waits
-            WHERE id = ANY (v_waiting)
-              AND reason = 'lane'
-            RETURNING *
+            USING unnest(v_queues, v_lanes) AS locked (queue, lane)
+            WHERE waits.id = ANY (a_ids)
+              AND waits.reason = 'lane'
+              AND waits.queue = locked.queue
+              AND waits.lane = locked.lane
+            RETURNING waits.*
         )
         SELECT array_agg(
             ROW (id, parent, attempt, lost, false, scope, queue, lane, 'waiting', NULL, NULL)::{schema}.ended

@@ -50,7 +50,6 @@ local function end_with(id, row, verdict, keep, tail)
   local head = row.head
   row.proof = row.proof or row.token .. stamp .. row.counters
   remove(live, id)
-  live.seen[id] = false
   finish(id, head, verdict, keep, row.proof, tail)
   if not head.plain then leave(id, head, row.slot, WORDS[verdict], verdict == 'd' and #tail > 1 and sub(tail, 3)) end
 end
@@ -98,46 +97,49 @@ outcomes[byte('w')] = function(id, row, rest)
 end
 
 local HELD = byte('h')
-local function settle(id, data, own, stored)
-  local token = sub(data, 1, 16)
-  local row, text = leased(id, token, stored)
-  if not row then return settled_by(id, token) and 'R' or 'L' end
+local GOING_ON = { [byte('r')] = true, [byte('w')] = true }
+local function settle(id, data, own, row)
+  local token, seen = sub(data, 1, 16), live.seen[id]
+  if seen ~= nil then row = seen and row_of(seen) end -- it was changed in this very call
+  if not row or row.token ~= token or row.place ~= 'l' then return settled_by(id, token) and 'R' or 'L' end
   local letter, high, low = byte(data, 17, 19)
   local step = letter == HELD and tonumber(sub(data, 20))
-  if step and step <= step_in(text) then return 'R' end
-  if own then
-    if not expectations_hold(own) then return 'C' end
-    apply(own)
-  end
+  if step and step <= step_in(row.text) then return 'R' end
+  if own and not expectations_hold(own) then return 'C' end
+  local goes_on = GOING_ON[letter] and not row.cancelling -- what it waits for may be among the effects
+  if own and goes_on then apply(own) end
   if step then
-    set(live, id, sub(text, 1, 40) .. pack('>I4', step) .. sub(text, 45))
+    set(live, id, sub(row.text, 1, 40) .. pack('>I4', step) .. sub(row.text, 45))
     note('h', id)
-    return 'W'
+  else
+    local tally = row.head.tally
+    tally.running = tally.running - 1
+    live.seen[id] = row.text -- so that the change is seen if the same id comes again
+    remove(leases, id)
+    outcomes[letter](id, row, sub(data, 20), ARGV[keeps.first + high * 256 + low - 1])
   end
-  local tally = row.head.tally
-  tally.running = tally.running - 1
-  remove(leases, id)
-  outcomes[letter](id, row, sub(data, 20), ARGV[keeps.first + high * 256 + low - 1])
+  if own and not goes_on then apply(own) end -- an effect may take the unique key of a job that ends
   return 'W'
 end
 
--- Brings near those who may get a slot next.
-local function expect_successors(texts)
-  local successors = {}
-  for i = 1, #texts do
-    local head = texts[i] and row_of(texts[i]).head
-    local successor = head and head.lane ~= '' and front(behind(head))
+-- The rows of what is settled; brings those near who may get a slot next.
+local function rows_of(ids)
+  local texts, settled, successors = fetch(live, ids), {}, {}
+  for i = 1, #ids do
+    local row = texts[i] and row_of(texts[i])
+    settled[i] = row
+    local successor = row and row.slot and front(behind(row.head))
     if successor then successors[#successors + 1] = successor end
   end
   if #successors > 0 then prefetch(live, successors) end
+  return settled
 end
 
 local function settle_all()
   local verdicts, by = {}, effects.count > 0 and effects_by_settlement() or {}
   local ids, first = column(settlements, 1), settlements.first
-  local texts = fetch(live, ids)
-  expect_successors(texts)
-  for i = 1, #ids do verdicts[i] = settle(ids[i], ARGV[first + 2 * i - 1], by[i], texts[i]) end
+  local settled = rows_of(ids)
+  for i = 1, #ids do verdicts[i] = settle(ids[i], ARGV[first + 2 * i - 1], by[i], settled[i]) end
   return concat(verdicts)
 end
 
@@ -218,7 +220,8 @@ local function lease_all()
       n = n + 1
       ids[n], records[n] = id, record
       if text then
-        counters[n] = pack('>I4', attempt_in(sub(text, 35, 38)) + 1) .. sub(text, 39, 40)
+        local before = counters_in(text)
+        counters[n] = before == NEVER and FIRST or pack('>I4', attempt_in(before) + 1) .. sub(before, 5, 6)
         sinces[n] = sub(text, -8)
         add(live, id, holder .. sub(text, 34, 34) .. counters[n] .. NO_STEP .. head.text)
       else

@@ -46,12 +46,13 @@ writers[#writers + 1] = function()
   end
 end
 
--- The shelf for a queue, verdict and keep (its count \31 its age), once found remembered with the head.
+-- The shelf for a queue, verdict and keep (its count \31 its age), once found remembered with the heads of the queue.
 local function shelf_for(head, verdict, keep)
-  local shelf = head[verdict]
+  local common = head.common
+  local shelf = common[verdict]
   if not shelf or shelf.keep ~= keep then
     shelf = shelf_of(head.queue .. '\31' .. verdict .. '\31' .. keep)
-    shelf.queue, shelf.verdict, shelf.keep, head[verdict] = head.queue, verdict, keep, shelf
+    shelf.queue, shelf.verdict, shelf.keep, common[verdict] = head.queue, verdict, keep, shelf
   end
   return shelf
 end

@@ -130,8 +130,8 @@ function set(into, field, value)
   into.changed[field] = value
 end
 
--- The same, quicker, for the fields of a busy mirror that are new. What was removed must not be added again before a
--- flush. Large scores are given as text: Lua would print them with 17 digits for each.
+-- The same, quicker, for the fields of a busy mirror. What was taken away with `remove` must not be added again before
+-- the next flush. Large scores are given as text: Lua would print them with 17 digits for each.
 function add(into, field, value)
   if into.changed[field] ~= nil then return set(into, field, value) end
   if into.seen[field] ~= nil then into.seen[field] = value end
@@ -227,7 +227,8 @@ end
 local function write_list(from)
   if from.taken > 0 then call('LTRIM', from.key, from.taken, -1) end
   if from.pushed then spread('RPUSH', from.key, from.pushed, (from.used or 0) + 1) end
-  from.taken, from.used, from.pushed, from.head, from.drained = 0, nil, nil, nil, nil
+  from.taken, from.head, from.pushed = 0, nil, nil
+  if from.drained then from.used, from.drained = nil, nil end
 end
 
 local function write_busy(from)

@@ -62,8 +62,12 @@ end
 -- and by the record they wait for.
 local waits = {}
 local function waits_of(queue)
-  waits[queue] = waits[queue] or busy(zset('waits', queue))
-  return waits[queue]
+  local waiting = waits[queue]
+  if not waiting then
+    waiting = busy(zset('waits', queue))
+    waits[queue] = waiting
+  end
+  return waiting
 end
 
 local function stand_waiting(id, head, reason, on, order)
@@ -92,8 +96,12 @@ end
 
 -- Those behind a lane. Stale entries never stay at the head, so a list that is there has somebody waiting.
 function behind(head)
-  head.behind = head.behind or list('lane', head.turn)
-  return head.behind
+  local waiting = head.behind
+  if not waiting then
+    waiting = list('lane', head.turn)
+    head.behind = waiting
+  end
+  return waiting
 end
 
 local function pass_stale_heads(head)
@@ -104,14 +112,9 @@ end
 
 local BEHIND = stamp .. 'lane\31\31\31\31\31'
 local function line_up(id, head, counters)
-  if counters then
-    stand(id, head, 'w', false, counters, BEHIND)
-    stand_waiting(id, head, 'lane', nil, arrival())
-  else
-    add(live, id, standing(head, 'w', false, NEVER, BEHIND))
-    add_score(waits_of(head.queue), id, arrival())
-    count(head.queue, 'waiting', 1)
-  end
+  stand(id, head, 'w', false, counters or NEVER, BEHIND)
+  add_score(waits_of(head.queue), id, arrival())
+  head.tally.waiting = head.tally.waiting + 1
   push(behind(head), id)
 end
 
@@ -159,7 +162,8 @@ function hand_on(head)
     return
   end
   local next_head = head_in_row(text)
-  stand_waiting(id, next_head, 'lane', nil, false)
+  remove(waits_of(head.queue), id)
+  head.tally.waiting = head.tally.waiting - 1
   stand(id, next_head, 'r', true, counters_in(text), stamp)
   ready(id, next_head)
 end

@@ -35,7 +35,7 @@ local function common_of(text)
       flag = flag, queue = queue, priority = priority, task = task, line = queue .. '\31' .. priority, plain = flag ~= 'x',
       lane = '', parent = '', unique = '', scope = '', window = 0, children = 0, tally = tally_of(queue),
     }
-    common.for_heads = { __index = common }
+    common.common, common.for_heads = common, { __index = common }
     commons[text] = common
   end
   return common
@@ -47,7 +47,7 @@ function head_of(text)
   if byte(text) == 120 then
     local first, lane, limit, parent, unique, rest = match(text, SPECIAL)
     local common = common_of(first .. '\31')
-    head = { text = text, lane = lane, turn = common.queue .. '\31' .. lane, limit = limit }
+    head = { text = text, lane = lane, turn = common.queue .. '\31' .. lane, limit = limit, behind = false, fresh = false }
     if rest ~= USUAL or parent ~= '' or unique ~= '' then
       local scope, window, children = match(rest, '^(.?)\31(%d+)\31(%d+)$')
       head.parent, head.unique, head.scope = parent, unique, scope
@@ -73,20 +73,20 @@ function standing(head, place, slot, counters, tail)
 end
 
 function stand(id, head, place, slot, counters, tail)
-  set(live, id, standing(head, place, slot, counters, tail))
+  add(live, id, standing(head, place, slot, counters, tail))
 end
 
--- Reads a live row. Those of one claim are mostly alike, so each different one is read once.
+-- Reads a live row. Those of plain jobs of one claim are alike, so each different one is read once.
 local read = {}
 function row_of(text)
   local row = read[text]
   if row then return row end
   local stop, mark = find(text, '\30', 46, true), byte(text, 34) - 48
   row = {
-    token = sub(text, 1, 16), place = PLACES[byte(text, 33)], slot = mark % 2 == 1, cancelling = mark > 1, proof = false,
+    text = text, token = sub(text, 1, 16), place = PLACES[byte(text, 33)], slot = mark % 2 == 1, cancelling = mark > 1,
     counters = sub(text, 35, 40), head = head_of(sub(text, 45, stop)), tail = stop < #text and sub(text, stop + 1) or '',
   }
-  read[text] = row
+  if row.head.plain then read[text] = row end
   return row
 end
 
@@ -95,12 +95,11 @@ function counters_in(text) return sub(text, 35, 40) end
 function worker_in(text) return sub(text, 17, 32) end
 function step_in(text) return (unpacked('>I4', sub(text, 41, 44))) end
 
--- The live row of a job that was leased with this token, or nil; `stored` is what was fetched before.
-function leased(id, token, stored)
-  local text = live.seen[id]
-  if text == nil then text = stored or get(live, id) end
-  local row = text and (read[text] or row_of(text))
-  if row and row.token == token and row.place == 'l' then return row, text end
+-- The live row of a job that was leased with this token, or nil.
+function leased(id, token)
+  local text = get(live, id)
+  local row = text and row_of(text)
+  if row and row.token == token and row.place == 'l' then return row end
   return nil
 end
 

@@ -1,0 +1,97 @@
+"""Connections to PostgreSQL that are cancelled, forked, broken, pooled or set up oddly."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from packhorse.errors import StoreClosed, StoreError, StoreUnavailable
+from packhorse.stores.contract import Topic
+from packhorse.stores.postgres.database import Database
+from packhorse.stores.postgres.store import PostgresStore
+from tests import servers
+from tests.conftest import kinds, namespace
+from tests.making import Done, end, found, laned, new, put_in, take
+
+if "postgres" not in kinds():
+    pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
+
+pytestmark = pytest.mark.parametrize("kind", ["postgres"])
+SCHEMA = namespace("postgres")
+SOON = 10
+
+
+async def test_a_cancelled_caller_leaves_the_connection_in_order(store):
+    calls = [asyncio.create_task(put_in(store, new())) for _ in range(20)]
+    await asyncio.sleep(0)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+    assert all([len(await put_in(store, new())) == 1 for _ in range(20)])
+    assert sum((await store.jobs.count())["default"].values()) in range(20, 41)
+
+
+async def test_a_forked_process_does_not_touch_the_connections_of_its_parent(store, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+
+    with pytest.raises(StoreClosed, match="forked"):
+        await store.ping()
+
+
+async def test_a_server_that_is_not_there_is_unavailable(kind):
+    store = PostgresStore(f"postgresql://postgres@127.0.0.1:{servers.free_port()}/none")
+
+    with pytest.raises(StoreUnavailable):
+        await store.open()
+    with pytest.raises(StoreUnavailable):
+        await store.migrate()
+
+
+@pytest.fixture
+def own(kind: str) -> Iterator[servers.Server]:
+    """A server that may be killed."""
+    with servers.running("postgres", "fsync=off") as server:
+        yield server
+
+
+async def test_a_server_that_comes_back_is_used_again(own):
+    store = PostgresStore(own.url)
+    await store.migrate()
+    await store.open()
+    await put_in(store, new())
+    heard = store.wakes(Topic.WORK)
+    await asyncio.wait_for(anext(heard), SOON)
+
+    own.kill()
+    with pytest.raises(StoreError):
+        await store.ping()
+    with pytest.raises(StoreUnavailable):
+        await put_in(store, new())
+    await asyncio.to_thread(own.restart)
+
+    assert len(await take(store)) == 1
+    await asyncio.wait_for(anext(heard), SOON)
+    await heard.aclose()
+    await store.close()
+
+
+async def test_calls_work_without_prepared_statements(store, url, clock):
+    pooled = PostgresStore(url, namespace=SCHEMA, clock=clock)
+    pooled._database = pooled._namespace.database = Database(url, statement_cache_size=0)
+    await pooled.open()
+
+    await put_in(pooled, laned(), laned())
+    [lease] = await take(pooled)
+    await end(pooled, lease, Done())
+
+    assert len(await found(pooled)) == 2
+    await pooled.close()
+
+
+async def test_an_isolation_under_which_others_cannot_be_seen_is_refused(store, url):
+    strict = PostgresStore(f"{url}?default_transaction_isolation=repeatable%20read", namespace=SCHEMA)
+
+    with pytest.raises(StoreError, match="isolation"):
+        await strict.open()
