@@ -56,9 +56,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     import sqlite3
 
     tested = [f"SQLite {sqlite3.sqlite_version}"]
-    tested += [
-        f"{server.kind} {server.version} ({server.source})" for server in config.stash.get(STARTED, [])
-    ]
+    tested += [f"{server.kind} {server.version} ({server.source})" for server in config.stash.get(STARTED, [])]
     terminalreporter.write_line("stores tested: " + ", ".join(tested))
 
 
