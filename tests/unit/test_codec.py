@@ -140,7 +140,11 @@ def test_what_contains_itself_is_refused():
             encode(value)
 
 
-@pytest.mark.parametrize("value", [object(), lambda: None, 1j, type, {(1, 2): 3}, {"a": object()}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [object(), lambda: None, 1j, type, {(1, 2): 3}, {"a": object()}],
+    ids=["object", "function", "complex", "type", "tuple key", "nested"],
+)
 def test_what_json_cannot_hold_is_refused(value):
     with pytest.raises(InvalidArguments):
         encode(value)
