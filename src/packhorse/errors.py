@@ -1,6 +1,15 @@
 """Every error Packhorse raises on purpose; each message ends with what to do next."""
 
 
+def _shown(value: object) -> str:
+    """A value in a message: short, and never an error of its own."""
+    try:
+        text = ascii(value)
+    except ValueError:  # a number with thousands of digits
+        return f"a huge {type(value).__name__}"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 class PackhorseError(Exception):
     """The root of all errors of this package."""
 
@@ -37,8 +46,7 @@ class InvalidName(InvalidInput):
 
     def __init__(self, what: str, value: object, why: str) -> None:
         self.what, self.value = what, value
-        shown = ascii(value)
-        super().__init__(f"{what} {shown if len(shown) < 80 else shown[:77] + '...'} is refused: {why}")
+        super().__init__(f"{what} {_shown(value)} is refused: {why}")
 
 
 class InvalidId(InvalidInput):
@@ -46,7 +54,7 @@ class InvalidId(InvalidInput):
 
     def __init__(self, value: object) -> None:
         self.value = value
-        super().__init__(f"{ascii(value)[:80]} is no job id: give 16 bytes or the text of a UUID")
+        super().__init__(f"{_shown(value)} is no job id: give 16 bytes or the text of a UUID")
 
 
 class InvalidTime(InvalidInput):
@@ -54,7 +62,7 @@ class InvalidTime(InvalidInput):
 
     def __init__(self, what: str, value: object, why: str) -> None:
         self.what, self.value = what, value
-        super().__init__(f"{what} {ascii(value)[:80]} is refused: {why}")
+        super().__init__(f"{what} {_shown(value)} is refused: {why}")
 
 
 class InvalidArguments(InvalidInput):
@@ -69,7 +77,7 @@ class InvalidOption(InvalidInput):
 
     def __init__(self, what: str, value: object, why: str) -> None:
         self.what, self.value = what, value
-        super().__init__(f"{what} {ascii(value)[:80]} is refused: {why}")
+        super().__init__(f"{what} {_shown(value)} is refused: {why}")
 
 
 class PayloadTooLarge(InvalidInput):

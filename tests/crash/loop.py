@@ -25,10 +25,11 @@ SETTLED = "settled"
 NEVER_POISON = 30_000
 
 
-async def live(url: str, namespace: str, ledger: int, chance: random.Random) -> None:
-    """Enqueue, claim and settle for ever."""
+async def live(url: str, namespace: str, ledger: int, begun: int, chance: random.Random) -> None:
+    """Enqueue, claim and settle for ever; says so once it is under way."""
     store = open_store(url, namespace=namespace)
     await store.open()
+    os.write(begun, b"1")
     worker, settlements = os.urandom(16), []
     while True:
         if chance.random() < 0.4:
@@ -54,35 +55,44 @@ def note(ledger: int, letter: str, ids: list[bytes]) -> None:
         os.write(ledger, "".join(f"{letter} {job.hex()}\n" for job in ids).encode())
 
 
-def spawn(url: str, namespace: str, ledger: int, seed: int) -> int:
-    """Fork one process that lives until it is killed."""
+def spawn(url: str, namespace: str, ledger: int, seed: int) -> tuple[int, int]:
+    """Fork one process that lives until it is killed; its pid, and where it says that it is under way."""
+    heard, said = os.pipe()
     pid = os.fork()
     if pid:
-        return pid
+        os.close(said)
+        return pid, heard
     try:
-        asyncio.run(live(url, namespace, ledger, random.Random(seed)))
+        asyncio.run(live(url, namespace, ledger, said, random.Random(seed)))
     except StoreError as error:
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     os._exit(7)
 
 
+def kill(process: tuple[int, int]) -> bool:
+    """Kill a process the hard way, and say whether it was still alive."""
+    pid, heard = process
+    os.kill(pid, signal.SIGKILL)
+    os.close(heard)
+    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+
 def main(url: str, namespace: str, path: str, kills: int, seed: int) -> None:
-    """Keep two processes alive until so many were killed."""
+    """Keep two processes alive until so many were killed: most of them at work, some while they open the store."""
     chance = random.Random(seed)
     ledger = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    pids, killed, failed = [spawn(url, namespace, ledger, chance.randrange(1 << 30)) for _ in range(2)], 0, 0
-    while killed < kills:
-        time.sleep(chance.uniform(0.01, 0.09))
-        victim = pids.pop(0)
-        os.kill(victim, signal.SIGKILL)
-        _, status = os.waitpid(victim, 0)
-        failed += not os.WIFSIGNALED(status)
-        killed += 1
-        pids.append(spawn(url, namespace, ledger, chance.randrange(1 << 30)))
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    sys.exit(9 if failed else 0)
+    living = [spawn(url, namespace, ledger, chance.randrange(1 << 30)) for _ in range(2)]
+    alive = 0
+    for _ in range(kills):
+        victim = living.pop(0)
+        if chance.random() < 0.9:
+            os.read(victim[1], 1)
+        time.sleep(chance.uniform(0, 0.08))
+        alive += kill(victim)
+        living.append(spawn(url, namespace, ledger, chance.randrange(1 << 30)))
+    for process in living:
+        kill(process)
+    sys.exit(0 if alive == kills else 9)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import msgspec
 
 from packhorse.errors import InvalidOption
+from packhorse.model import caps
 from packhorse.model.duration import Duration, micros
 
 
@@ -16,12 +17,12 @@ class Backoff(msgspec.Struct, frozen=True):
 
     def delay(self, retry: int, chance: float) -> int:
         """Microseconds before the given retry (the first is 1); chance is a random number from 0 to 1."""
-        most = self.cap if self.cap is not None else 2**53
+        most = caps.LONGEST if self.cap is None else self.cap
         try:
             plain = min(self.base * self.factor ** (retry - 1), most)
         except OverflowError:
-            plain = most
-        return round(plain * (1 + self.jitter * (2 * chance - 1)))
+            plain = most if self.base else 0
+        return min(round(plain * (1 + self.jitter * (2 * chance - 1))), caps.LONGEST)
 
 
 def exponential(base: Duration = 1, *, cap: Duration | None = "1h", jitter: float = 0.1) -> Backoff:

@@ -78,6 +78,15 @@ def text(what: str, data: object, cap: int) -> None:
         raise InvalidArguments(f"{what} is not UTF-8 text") from error
 
 
+def words(what: str, given: str, cap: int) -> None:
+    """Refuse text that could not be stored as such bytes."""
+    try:
+        data = given.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArguments(f"{what} holds a lone surrogate; decode the text properly first") from error
+    text(what, data, cap)
+
+
 def within(what: str, value: object, low: int, high: int) -> None:
     """Refuse an option that is no whole number between two bounds."""
     if type(value) is not int or not low <= value <= high:

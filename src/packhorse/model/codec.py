@@ -8,6 +8,7 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any, Protocol, TypeVar, overload
 
 import msgspec
@@ -67,6 +68,8 @@ def _refuse_nonfinite(value: object, path: str) -> None:
     elif isinstance(value, (list, tuple, set, frozenset)):
         for index, item in enumerate(value):
             _refuse_nonfinite(item, f"{path}[{index}]")
+    elif isinstance(value, Enum):
+        _refuse_nonfinite(value.value, path)
     elif not isinstance(value, (str, bytes, int, type(None))):
         _refuse_nonfinite_fields(value, path)
 
@@ -85,7 +88,7 @@ def decode(data: bytes, kind: Any = Any) -> Any:
     """The value that JSON text means."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UndecodablePayload(f"Stored text is not what was expected: {error}") from error
 
 

@@ -1,5 +1,6 @@
 """Durations as people write them, turned into microseconds at the edge."""
 
+import math
 import re
 from datetime import timedelta
 
@@ -17,8 +18,8 @@ _UNITS = {
     "d": 86_400_000_000,
     "w": 604_800_000_000,
 }
-_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|w)")
-_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*")
+_WHOLE = re.compile(rf"\s*(?:{_PART.pattern})+")
 _ADVICE = 'give a timedelta, a number of seconds, or text like "90s", "5m", "1h30m", "2d"'
 
 
@@ -31,9 +32,7 @@ def micros(value: Duration) -> int:
     elif isinstance(value, int):
         total = value * 1_000_000
     elif isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124
-            raise InvalidTime("duration", value, _ADVICE)
-        total = round(value * 1_000_000)
+        total = _rounded(value * 1_000_000, value)
     elif isinstance(value, str):
         total = _parse(value)
     else:
@@ -43,7 +42,13 @@ def micros(value: Duration) -> int:
 
 
 def _parse(text: str) -> int:
-    compact = text.replace(" ", "").lower()
-    if not _WHOLE.fullmatch(compact):
+    lower = text.lower()
+    if not _WHOLE.fullmatch(lower):
         raise InvalidTime("duration", text, _ADVICE)
-    return sum(round(float(number) * _UNITS[unit]) for number, unit in _PART.findall(compact))
+    return sum(_rounded(float(number) * _UNITS[unit], text) for number, unit in _PART.findall(lower))
+
+
+def _rounded(micros: float, given: object) -> int:
+    if not math.isfinite(micros):
+        raise InvalidTime("duration", given, _ADVICE)
+    return round(micros)

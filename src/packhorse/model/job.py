@@ -166,7 +166,7 @@ def failure(type: str, message: str = "", traceback: str = "") -> Failure:
     if len(trace.encode()) > caps.TRACEBACK:
         data = trace.encode()
         trace = _loose(data[: half - 8]) + "\n...\n" + _loose(data[-half + 8 :])
-    return Failure(_plain(type)[: caps.NAME], _loose(_plain(message).encode()[: caps.MESSAGE]), trace)
+    return Failure(_loose(_plain(type).encode()[: caps.NAME]), _loose(_plain(message).encode()[: caps.MESSAGE]), trace)
 
 
 def _plain(text: str) -> str:

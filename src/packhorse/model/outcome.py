@@ -58,7 +58,7 @@ class Wait(msgspec.Struct, frozen=True):
         if (self.reason is WaitReason.SIGNAL) != (self.on is not None):
             raise InvalidOption("wait", self.reason.value, "waiting for a signal, and only that, names a record")
         caps.within("children", self.children, 0, caps.CHILDREN)
-        caps.text("detail", self.detail.encode(), caps.DETAIL)
+        caps.words("detail", self.detail, caps.DETAIL)
 
 
 class Dead(msgspec.Struct, frozen=True):

@@ -1,7 +1,6 @@
 """Ready jobs are leased: best first, by shares per queue."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from packhorse.model.event import Change
 from packhorse.model.job import State
@@ -9,6 +8,8 @@ from packhorse.model.lease import Ask, Exchange, Lease
 from packhorse.stores.sqlite.lanes import admit
 from packhorse.stores.sqlite.place import Flag, Spot, facts, leave
 from packhorse.stores.sqlite.step import SQL, Step, as_json
+
+Row = tuple[Any, ...]  # seq, priority, since, number, attempt, lost, flags, then what the record says
 
 
 class Claim(NamedTuple):
@@ -44,12 +45,11 @@ def outlook(step: Step, ask: Ask) -> tuple[bool, int | None]:
     """Whether the asked queues have ready work left, and when their next job falls due."""
     more, dues, giving = False, [], set(_giving(step, ask))
     for share in ask.shares:
-        first = step.row(SQL.first_due, share.queue)
-        if first is not None and first[0] > step.now:
-            dues.append(first[0])
-        if share.queue in giving:
-            come = first is not None and first[0] <= step.now
-            more = more or come or step.row(SQL.any_ready, share.queue) is not None
+        if later := step.row(SQL.next_due, share.queue, step.now):
+            dues.append(later[0])
+        if share.queue in giving and not more:
+            first = step.row(SQL.first_due, share.queue)
+            more = bool(first and first[0] <= step.now) or step.row(SQL.any_ready, share.queue) is not None
     return more, min(dues, default=None)
 
 
@@ -64,7 +64,7 @@ def _shared_out(step: Step, ask: Ask) -> list[Lease]:
     for queue in giving:
         promote(step, queue)
     left = ask.total
-    got: dict[str, list[Lease]] = {}
+    got: dict[str, list[Row]] = {}
     for share in ask.shares:
         got[share.queue] = _take(step, ask, share.queue, share.count) if share.queue in giving else []
         left -= len(got[share.queue])
@@ -75,7 +75,14 @@ def _shared_out(step: Step, ask: Ask) -> list[Lease]:
             more = _take(step, ask, share.queue, room)
             got[share.queue] += more
             left -= len(more)
-    return [lease for leases in got.values() for lease in leases]
+    found = [(row, queue) for queue, rows in got.items() for row in rows]
+    if len(ask.shares) > 1:
+        found.sort(key=_order)
+    return [_lease(row, queue, ask, step.now + ask.lease) for row, queue in found]
+
+
+def _order(found: tuple[Row, str]) -> Row:
+    return found[0][1:4]
 
 
 def promote(step: Step, queue: str) -> None:
@@ -89,34 +96,30 @@ def promote(step: Step, queue: str) -> None:
     admit(step, spots, facts(step, laned) if laned else {})
 
 
-def _take(step: Step, ask: Ask, queue: str, count: int) -> list[Lease]:
-    if count == 0:
-        return []
-    rows = step.rows(SQL.pick, queue, count)
+def _take(step: Step, ask: Ask, queue: str, count: int) -> list[Row]:
+    rows: list[Row] = step.rows(SQL.pick, queue, count) if count else []
     if not rows:
         return []
-    until = step.now + ask.lease
-    step.run(SQL.lease, queue, len(rows), until, ask.token, ask.worker)
-    _, priority, since, number, *_ = rows[-1]
-    step.run(SQL.leave_head, queue, priority, since, number)
+    step.run(SQL.lease, queue, len(rows), step.now + ask.lease, ask.token, ask.worker)
+    step.run(SQL.leave_head, queue, *rows[-1][1:4])
     step.count(queue, State.READY, -len(rows))
     step.count(queue, State.RUNNING, len(rows))
     if starting := [row[0] for row in rows if row[6] & Flag.STARTED]:
         step.run(SQL.free_uniques, as_json(starting))
-    return [
-        Lease(
-            id=job, token=ask.token, until=until, task=task, queue=queue, payload=payload, headers=headers,
-            priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
-        )
-        for seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent in rows
-    ]  # fmt: skip
+    return rows
+
+
+def _lease(row: Row, queue: str, ask: Ask, until: int) -> Lease:
+    seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent = row
+    return Lease(
+        id=job, token=ask.token, until=until, task=task, queue=queue, payload=payload, headers=headers,
+        priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
+    )  # fmt: skip
 
 
 def _held(step: Step, ask: Ask) -> tuple[Lease, ...]:
-    rows: Sequence[tuple[object, ...]] = step.rows(SQL.leases_by_token, ask.token)
-    order = {share.queue: index for index, share in enumerate(ask.shares)}
     names = (
         "queue", "until", "ref", "priority", "attempt", "lost", "id", "task", "payload", "headers", "born", "lane", "parent",
     )  # fmt: skip
-    leases = [Lease(token=ask.token, **dict(zip(names, row, strict=True))) for row in rows]  # type: ignore[arg-type]
-    return tuple(sorted(leases, key=lambda lease: order.get(lease.queue, len(order))))
+    rows = step.rows(SQL.leases_by_token, ask.token)
+    return tuple(Lease(token=ask.token, **dict(zip(names, row, strict=True))) for row in rows)

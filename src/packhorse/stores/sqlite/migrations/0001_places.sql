@@ -56,6 +56,8 @@ CREATE TABLE leases (
     seq INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
+    since INTEGER NOT NULL,     -- with the number: its order when it was claimed
+    number INTEGER NOT NULL,
     until INTEGER NOT NULL,
     token BLOB NOT NULL,
     worker BLOB NOT NULL,

@@ -16,6 +16,9 @@ LIMIT 500;
 -- name: first_due
 SELECT since FROM due WHERE queue = ?1 ORDER BY since, number LIMIT 1;
 
+-- name: next_due
+SELECT since FROM due WHERE queue = ?1 AND since > ?2 ORDER BY since, number LIMIT 1;
+
 -- name: any_ready
 SELECT 1 FROM ready WHERE queue = ?1 LIMIT 1;
 
@@ -29,8 +32,8 @@ ORDER BY r.priority, r.since, r.number
 LIMIT ?2;
 
 -- name: lease
-INSERT INTO leases (seq, queue, priority, until, token, worker, attempt, lost, flags)
-SELECT seq, queue, priority, ?3, ?4, ?5, attempt + 1, lost, flags FROM ready
+INSERT INTO leases (seq, queue, priority, since, number, until, token, worker, attempt, lost, flags)
+SELECT seq, queue, priority, since, number, ?3, ?4, ?5, attempt + 1, lost, flags FROM ready
 WHERE queue = ?1
 ORDER BY priority, since, number
 LIMIT ?2;
@@ -42,7 +45,7 @@ DELETE FROM ready WHERE queue = ?1 AND (priority, since, number) <= (?2, ?3, ?4)
 SELECT l.queue, l.until, l.seq, l.priority, l.attempt, l.lost, j.id, j.task, j.payload, j.headers, j.born, j.lane, j.parent
 FROM leases AS l CROSS JOIN jobs AS j ON j.seq = l.seq
 WHERE l.token = ?1
-ORDER BY l.seq;
+ORDER BY l.priority, l.since, l.number;
 
 -- name: renew
 UPDATE leases SET until = ?1
