@@ -49,7 +49,7 @@ class Ends:
         if spot.flags & (Flag.UNIQUE | Flag.STARTED):
             self._step.run(SQL.free_uniques, as_json([spot.seq]))
         if spot.flags & (Flag.SLOT | Flag.PARENT):
-            self._leaving.append((spot.seq, self._step.number, spot.flags, word, result))
+            self._leaving.append((spot.seq, self._step.number + 1, spot.flags, word, result))
 
     def flush(self) -> None:
         """Write the ends, then hand on slots and tell parents."""

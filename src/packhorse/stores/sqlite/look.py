@@ -34,7 +34,7 @@ _PAGES = {
 def get(step: Step, ids: Sequence[JobId]) -> list[Job | None]:
     """Answer each id with its job, or None."""
     seqs = seqs_of(step, ids)
-    found = {job.id: job for job in view(step, [seq for seq in seqs if seq is not None])}
+    found = {job.id: job for job in view(step, [seq for seq in dict.fromkeys(seqs) if seq is not None])}
     return [found.get(job) for job in ids]
 
 
