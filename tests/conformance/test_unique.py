@@ -5,6 +5,7 @@ import pytest
 
 from packhorse.model.effect import Enqueue
 from packhorse.model.job import Keep, Receipt, State, Unique, Until
+from packhorse.model.lease import Verdict
 from packhorse.model.reason import WaitReason
 from tests.making import (
     DEAD,
@@ -322,3 +323,12 @@ async def test_of_two_dead_jobs_with_one_key_only_the_first_is_replayed(store):
         await run(store, DEAD)
 
     assert await store.jobs.replay(jobs) == [True, False]
+
+
+async def test_a_job_that_ends_may_enqueue_its_successor_under_the_same_unique_key(store):
+    first, successor = new(unique=Unique("k")), new(unique=Unique("k"))
+    await store.jobs.enqueue([first])
+    [lease] = await take(store)
+
+    assert await end(store, lease, Done(), Enqueue(successor)) is Verdict.WRITTEN
+    assert await state(store, successor.id) is State.READY

@@ -5,7 +5,7 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from packhorse.model.caps import SECOND
 from packhorse.model.effect import Publish, Put
-from packhorse.model.job import KEEP_DEAD, Keep, State
+from packhorse.model.job import KEEP_DEAD, LEASE, Keep, State
 from packhorse.model.lease import Share
 from packhorse.model.reason import WaitReason
 from tests.properties import choices
@@ -75,8 +75,10 @@ class Machine(Pair):
     @precondition(lambda self: self.asked)
     @rule(pick=FIRST)
     def repeat_the_last_ask(self, pick: int) -> None:
+        """A client does so soon or never: after ten leases a store may have forgotten the ask."""
         held = {job.token for job in self.model.jobs.values()}
-        asks = [ask for ask in self.asked.values() if ask.token in held]
+        lately = self.clock.now() - 9 * LEASE
+        asks = [ask for ask in self.asked.values() if ask.token in held and self.workers[ask.token][1] > lately]
         if asks:
             self.exchange([], asks[pick % len(asks)])
 
@@ -149,7 +151,7 @@ class Machine(Pair):
     @rule(worker=st.sampled_from(WORKERS))
     def a_client_crashes(self, worker: bytes) -> None:
         """It will not be heard of again; its leases run out in their time."""
-        self.leases = [lease for lease in self.leases if self.workers[lease.token] != worker]
+        self.leases = [lease for lease in self.leases if self.workers[lease.token][0] != worker]
         self.asked.pop(worker, None)
 
     # What people do to jobs

@@ -52,7 +52,7 @@ class Pair(RuleBasedStateMachine):
         self.leases: list[Lease] = []  # all that were given to clients that live
         self.sent: list[Settlement] = []  # the last few
         self.asked: dict[bytes, Ask] = {}  # the last ask of each worker that was given leases
-        self.workers: dict[bytes, bytes] = {}  # who asked with which token
+        self.workers: dict[bytes, tuple[bytes, int]] = {}  # who asked with which token, and when
         self.gone: list[bytes] = []  # ids of jobs that were there
         self.told = 0  # offset of the last event of the lifecycle
 
@@ -163,7 +163,7 @@ class Pair(RuleBasedStateMachine):
             assert (answer.leases, answer.more, answer.next_due) == ((), False, None)
             return
         choices.claim(self.model, ask, answer)
-        self.workers[ask.token] = ask.worker
+        self.workers.setdefault(ask.token, (ask.worker, self.clock.now()))
         if answer.leases:
             self.asked[ask.worker] = ask
         known = {(lease.id, lease.token) for lease in self.leases}

@@ -13,7 +13,7 @@ from tests.conftest import kinds
 from tests.properties.ground import Ground
 from tests.properties.machine import Machine
 
-EXAMPLES = {"memory": 250, "sqlite": 50, "redis": 80, "valkey": 80, "postgres": 50}
+EXAMPLES = {"memory": 200, "sqlite": 40, "redis": 50, "valkey": 50, "postgres": 30}
 STEPS = 40
 MORE = "PACKHORSE_PROPERTY_EXAMPLES"  # so many examples in memory, and in proportion elsewhere
 SEED = "PACKHORSE_PROPERTY_SEED"

@@ -6,7 +6,7 @@ DELIVERED = "packhorse.delivered"
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A stored record. Its version only ever rises, also when it is dropped and put again."""
+    """A stored record. Its version rises with every write, and is never below the store's time of that write."""
 
     kind: str
     key: str

@@ -97,6 +97,10 @@ BEGIN
         o_word := NULL;
     END IF;
     IF a_unusual IS NOT NULL THEN
+        IF v_ended IS NOT NULL AND a_unusual -> 'runs' IS NOT NULL THEN
+            -- A job that ends may enqueue its successor under the same unique key.
+            PERFORM {schema}.free_1(ARRAY(SELECT id FROM unnest(v_ended) WHERE scope IS NOT NULL));
+        END IF;
         FOR v_run IN
             SELECT value
             FROM json_array_elements(a_unusual -> 'runs')

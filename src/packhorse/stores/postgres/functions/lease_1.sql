@@ -1,5 +1,5 @@
--- Answer an ask: what is left of the same leases if it was answered before, else each queue's share, then what is left over in the
--- order asked. Keeps the token of the last ask that got something, and who came away with nothing.
+-- Answer an ask: what is left of the same leases if it was answered before, else each queue's share, then what is left
+-- over in the order asked. Keeps the token of the last ask that got something, and who came away with nothing.
 CREATE FUNCTION {schema}.lease_1(
     a_worker uuid,
     a_token uuid,

@@ -135,7 +135,13 @@ BEGIN
         GROUP BY queue
     ), changes AS (
         SELECT
-            CASE outcome WHEN 'done' THEN 'd' WHEN 'again' THEN 'r' WHEN 'wait' THEN 'w' WHEN 'dead' THEN 'k' ELSE 'c' END AS letter,
+            CASE outcome
+                WHEN 'done' THEN 'd'
+                WHEN 'again' THEN 'r'
+                WHEN 'wait' THEN 'w'
+                WHEN 'dead' THEN 'k'
+                ELSE 'c'
+            END AS letter,
             array_agg(id ORDER BY n) AS ids
         FROM gone
         GROUP BY outcome
