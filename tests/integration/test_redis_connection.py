@@ -2,18 +2,23 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator
 
 import pytest
+from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
 from packhorse.errors import OutcomeUnknown, StoreClosed, StoreFull, StoreUnavailable
 from packhorse.model.job import State
 from packhorse.model.lease import Lease
+from packhorse.model.outcome import Done
+from packhorse.stores.contract import Topic
 from packhorse.stores.redis.store import RedisStore
 from packhorse.testing.clock import TurnedClock
 from tests import servers
-from tests.integration.keyspaces import KINDS, NONE, opened
-from tests.making import OTHER, WORKER, new, one, put_in, state, take
+from tests.conftest import address
+from tests.integration.keyspaces import KINDS, NONE, client_of, opened
+from tests.making import MINUTE, OTHER, WORKER, end, new, one, put_in, state, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -136,3 +141,81 @@ async def test_two_workers_share_a_queue_without_meeting(kind, url, clock):
         )
 
         assert len({lease.id for leases in taken for lease in leases}) == 100
+
+
+@pytest.mark.parametrize(
+    ("url", "made", "options"),
+    [
+        (
+            "redis://ox:hay@farm:1/2",
+            Connection,
+            {"host": "farm", "port": 1, "db": 2, "username": "ox", "password": "hay"},
+        ),
+        ("valkey://farm", Connection, {"host": "farm"}),
+        ("rediss://farm:1", SSLConnection, {"host": "farm", "port": 1}),
+        ("valkeys://farm:1/3", SSLConnection, {"host": "farm", "port": 1, "db": 3}),
+        ("unix:///run/farm.sock?db=4", UnixDomainSocketConnection, {"path": "/run/farm.sock", "db": 4}),
+    ],
+)
+def test_an_address_says_how_to_connect(url, made, options):
+    connections = RedisStore(url)._keyspace.connections
+
+    assert connections._make is made
+    assert options.items() <= connections._options.items()
+
+
+@pytest.mark.parametrize("topic", Topic)
+async def test_a_listener_whose_line_broke_listens_again(kind, url, clock, topic):
+    async with opened(url, clock=clock) as store, client_of(url) as client:
+        await put_in(store, new())
+        [lease] = await take(store)
+        assert await take(store) == []
+        rung = asyncio.Event()
+
+        async def listen() -> None:
+            async for _ in store.wakes(topic):
+                rung.set()
+
+        listener = asyncio.create_task(listen())
+        for _ in range(3):
+            await store.jobs.watch([lease.id], MINUTE)
+            while not (lines := [line for line in await client.client_list() if line["cmd"] in ("blpop", "subscribe")]):
+                await asyncio.sleep(0)
+            for line in lines:
+                await client.client_kill_filter(_id=line["id"])
+            rung.clear()
+            await (put_in(store, new()) if topic is Topic.WORK else end(store, lease, Done()))
+            await asyncio.wait_for(rung.wait(), 10)
+            for taken in await take(store):
+                lease = taken
+            if topic is Topic.ENDS:
+                await put_in(store, new())
+                [lease] = await take(store)
+        listener.cancel()
+        await asyncio.wait([listener])
+
+
+async def test_a_closed_store_lets_its_listeners_go(kind, url, clock):
+    async with opened(url, clock=clock) as store:
+        listeners = [asyncio.create_task(anext(store.wakes(topic), None)) for topic in (*Topic, *Topic)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await store.close()
+
+        await asyncio.wait_for(asyncio.wait(listeners), 10)
+
+
+def test_a_forked_child_may_not_use_the_store(kind, tmp_path):
+    async def parent() -> int:
+        async with opened(address(kind, tmp_path)) as store:
+            child = os.fork()
+            if child:
+                return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            try:
+                store._keyspace.connections._check()
+            except StoreClosed:
+                os._exit(7)
+            finally:
+                os._exit(1)
+
+    assert asyncio.run(parent()) == 7

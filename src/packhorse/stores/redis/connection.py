@@ -105,10 +105,7 @@ class Connections:
                 return await self._exchange(command, writes=writes)
             except NoScriptError:
                 raise
-            except ResponseError as error:
-                if code_of(error) not in PASSING or attempt == TRIES:
-                    raise refused(error) from error
-            except Disconnected as error:  # LOADING and the like come as such, but are answers
+            except (ResponseError, Disconnected) as error:  # LOADING and the like come as the latter, but are answers
                 if code_of(error) not in PASSING or attempt == TRIES:
                     raise refused(error) from error
             await SYSTEM.sleep(_PAUSES.delay(attempt, chance()))

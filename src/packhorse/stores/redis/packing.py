@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -12,7 +13,6 @@ from packhorse.model.job import Failure, Job, Keep, NewJob, State, Until
 from packhorse.model.lease import Lease
 from packhorse.model.reason import DeadReason, WaitReason
 
-VERSION = ord("1")
 MOMENT = Struct(">d")
 COUNTERS = Struct(">IH")
 _TRY = Struct(">16sIdI")
@@ -30,7 +30,6 @@ class Head(msgspec.Struct, frozen=True):
     task: str
     tenant: str | None
     headers: int
-    trailer: int
     lane: str | None = None
     lane_limit: int = 1
     parent: bytes | None = None
@@ -38,50 +37,71 @@ class Head(msgspec.Struct, frozen=True):
     children: int = 0
 
 
+_FORMS = {ord("1"): 9, ord("2"): 21}  # where the part that the client made begins
+_SALT = 8
+
+
 @lru_cache(maxsize=4096)
-def _plain(flag: str, queue: str, priority: int, task: str, tenant: str | None, headers: int) -> bytes:
-    return f"1{flag}{queue}\x1f{priority}\x1f{task}\x1f{tenant or ''}\x1f{headers}\x1e".encode()
+def _plain(head: tuple[str, str, int, str, str | None, int]) -> bytes:
+    flag, queue, priority, task, tenant, headers = head
+    return _closed(f"{flag}{queue}\x1f{priority}\x1f{task}\x1f{tenant or ''}\x1f{headers}")
 
 
 def _full(job: NewJob) -> bytes:
     unique = job.unique
     scope, window = (_SCOPES[unique.until], unique.window) if unique else ("", 0)
-    return (
-        f"1x{job.queue}\x1f{job.priority}\x1f{job.task}\x1f{job.tenant or ''}\x1f{len(job.headers)}"
-        f"\x1f{job.lane or ''}\x1f{job.lane_limit}\x1f{job.parent.hex() if job.parent else ''}"
-        f"\x1f{unique.key if unique else ''}\x1f{scope}\x1f{window}\x1f{job.children}\x1e"
-    ).encode()
+    return _closed(
+        f"{'s' if scope == 's' else 'x'}{job.lane or ''}\x1f{job.lane_limit}"
+        f"\x1f{job.queue}\x1f{job.priority}\x1f{job.task}\x1f{job.tenant or ''}\x1f{len(job.headers)}"
+        f"\x1f{job.parent.hex() if job.parent else ''}"
+        f"\x1f{unique.key if unique else ''}\x1f{scope}\x1f{window}\x1f{job.children}"
+    )
+
+
+def _closed(head: str) -> bytes:
+    """The head with the letter by which scripts tell heads apart quickly."""
+    data = head.encode()
+    return data + b"\x1e%c" % (33 + crc32(data) % 94)
 
 
 def wish(job: NewJob) -> tuple[bytes, bytes, str]:
     """A job to be stored: its id, its record without the moments, and when it is due."""
     later = f"{job.delay} {job.at}" if job.delay or job.at else ""
     if job.lane is None and job.unique is None and job.parent is None and not job.children:
-        head = _plain("d" if later else "p", job.queue, job.priority, job.task, job.tenant, len(job.headers))
-        return job.id, head + job.headers + job.payload, later
-    return job.id, _full(job) + job.headers + job.payload, later or "0 0"
+        head = _plain(("d" if later else "p", job.queue, job.priority, job.task, job.tenant, len(job.headers)))
+    else:
+        head, later = _full(job), later or "0 0"
+    return job.id, head + job.headers + job.payload + job.id[-_SALT:], later
 
 
 @lru_cache(maxsize=8192)
 def _head(text: bytes) -> Head:
-    flag, fields = text[1:2], text[2:].decode().split("\x1f")
-    queue, priority, task, tenant, headers = fields[:5]
-    common = (queue, int(priority), task, tenant or None, int(headers))
-    if flag == b"p":
-        return Head(*common, 8)
-    if flag == b"d":
-        return Head(*common, 20)
-    lane, limit, parent, unique, _, _, children = fields[5:]
-    return Head(*common, 20, lane or None, int(limit), bytes.fromhex(parent) or None, unique or None, int(children))
+    fields = text[1:].decode().split("\x1f")
+    lane, limit = (fields.pop(0), fields.pop(0)) if text[:1] in b"xs" else ("", "1")
+    queue, priority, task, tenant, headers, *rest = fields
+    parent, unique, _, _, children = rest or ("", "", "", "", "0")
+    return Head(
+        queue=queue,
+        priority=int(priority),
+        task=task,
+        tenant=tenant or None,
+        headers=int(headers),
+        lane=lane or None,
+        lane_limit=int(limit),
+        parent=bytes.fromhex(parent) or None,
+        unique=unique or None,
+        children=int(children),
+    )
 
 
 def _opened(record: bytes) -> tuple[Head, bytes, bytes]:
-    if record[0] != VERSION:
-        raise UndecodablePayload(f"This release does not know records of version {record[:1]!r}: upgrade Packhorse")
-    stop = record.index(b"\x1e")
-    head = _head(record[:stop])
-    middle = stop + 1 + head.headers
-    return head, record[stop + 1 : middle], record[middle : -head.trailer]
+    first = _FORMS.get(record[0])
+    if first is None:
+        raise UndecodablePayload(f"This release does not know records of form {record[:1]!r}: upgrade Packhorse")
+    stop = record.index(b"\x1e", first)
+    head = _head(record[first:stop])
+    middle = stop + 2 + head.headers
+    return head, record[stop + 2 : middle], record[middle:-_SALT]
 
 
 def _moment(data: bytes, at: int) -> int:
@@ -90,10 +110,7 @@ def _moment(data: bytes, at: int) -> int:
 
 def since_of(record: bytes) -> int:
     """Since when a job is ready that never moved: it was enqueued, or fell due."""
-    born = _moment(record, len(record) - 8)
-    if record[1] == ord("p"):
-        return born
-    return max(born, _moment(record, len(record) - 20))
+    return _moment(record, 1) if record[0] == ord("1") else max(_moment(record, 1), _moment(record, 9))
 
 
 def lease_of(id: bytes, record: bytes, *, token: bytes, until: int, attempt: int, lost: int) -> Lease:
@@ -110,7 +127,7 @@ def lease_of(id: bytes, record: bytes, *, token: bytes, until: int, attempt: int
         priority=head.priority,
         attempt=attempt,
         lost=lost,
-        born=_moment(record, len(record) - 8),
+        born=_moment(record, 1),
         lane=head.lane,
         parent=head.parent,
     )
@@ -128,7 +145,7 @@ def job_of(id: bytes, packed: Sequence[Any]) -> Job:
         payload=payload,
         headers=headers,
         priority=head.priority,
-        born=_moment(record, len(record) - 8),
+        born=_moment(record, 1),
         tenant=head.tenant,
         lane=head.lane,
         lane_limit=head.lane_limit,
@@ -143,7 +160,7 @@ def job_of(id: bytes, packed: Sequence[Any]) -> Job:
 
 def _ended(row: bytes) -> dict[str, Any]:
     attempt, lost = COUNTERS.unpack_from(row, 25)
-    reason, _, result = row[39:].partition(b"\x1f")
+    reason, _, result = row[35:-4].partition(b"\x1f")
     return {
         "state": _VERDICTS[row[0]],
         "since": _moment(row, 17),
@@ -159,7 +176,7 @@ def _live(row: bytes, record: bytes, score: bytes) -> dict[str, Any]:
         state = State.SCHEDULED if score else State.READY
         return {"state": state, "since": int(float(score)) if score else since_of(record)}
     attempt, lost = COUNTERS.unpack_from(row, 34)
-    tail = row[row.index(b"\x1e", 45) + 1 :]
+    tail = row[row.index(b"\x1e", 44) + 2 : -1]
     found: dict[str, Any] = {"state": _PLACES[row[32]], "attempt": attempt, "lost": lost}
     if found["state"] is State.RUNNING:
         found |= {"worker": row[16:32], "cancelling": row[33] > ord("1")}

@@ -90,7 +90,7 @@ def settlement_arguments(settlements: Sequence[Settlement]) -> dict[str, list[An
     for number, settlement in enumerate(settlements, 1):
         lease = settlement.lease
         rows.append(lease.id)
-        rows.append(lease.token + outcome_text(settlement.outcome, keeps))
+        rows.append(lease.token + outcome_text(settlement.outcome, keeps) + lease.id[-1:])
         for effect in settlement.effects:
             effects += _effect(number, effect)
     return {"keeps": keeps.texts, "settlements": rows, "effects": effects}

@@ -1,6 +1,7 @@
 -- Write outcomes with their effects, then lease ready jobs.
 -- args: worker token lease keeps:1 settlements:2 effects:5 shares:3
--- A settlement is id, token(16) outcome. An outcome is a letter, the number of its keep in two bytes, and the rest.
+-- A settlement is id, token(16) outcome. An outcome is a letter, the number of its keep in two bytes, the rest, and a
+-- last byte that differs from job to job.
 -- An effect is the number of its settlement, a letter with options, and three values.
 -- A share is a queue, a count, and the most it may get (empty: no bound).
 local PASSES = 5000 -- entries taken from lists a call, stale ones too
@@ -16,7 +17,7 @@ local function effects_by_settlement()
     own[#own + 1] = effect
     if letter == 'e' then
       local n = #ids + 1
-      ids[n], births[n], heads_of_jobs[n] = effect[3], effect, head_in(effect[4])
+      ids[n], births[n], heads_of_jobs[n] = effect[3], effect, head_in_part(effect[4])
     end
   end
   local known = expect_jobs(ids, heads_of_jobs)
@@ -103,7 +104,7 @@ local function settle(id, data, own, row)
   if seen ~= nil then row = seen and row_of(seen) end -- it was changed in this very call
   if not row or row.token ~= token or row.place ~= 'l' then return settled_by(id, token) and 'R' or 'L' end
   local letter, high, low = byte(data, 17, 19)
-  local step = letter == HELD and tonumber(sub(data, 20))
+  local step = letter == HELD and tonumber(sub(data, 20, -2))
   if step and step <= step_in(row.text) then return 'R' end
   if own and not expectations_hold(own) then return 'C' end
   local goes_on = GOING_ON[letter] and not row.cancelling -- what it waits for may be among the effects
@@ -116,7 +117,7 @@ local function settle(id, data, own, row)
     tally.running = tally.running - 1
     live.seen[id] = row.text -- so that the change is seen if the same id comes again
     remove(leases, id)
-    outcomes[letter](id, row, sub(data, 20), ARGV[keeps.first + high * 256 + low - 1])
+    outcomes[letter](id, row, sub(data, 20, -2), ARGV[keeps.first + high * 256 + low - 1])
   end
   if own and not goes_on then apply(own) end -- an effect may take the unique key of a job that ends
   return 'W'
@@ -144,7 +145,7 @@ local function settle_all()
 end
 
 -- The claim: after the border, for what was settled is written by now and may be leased. Its reads cannot fail.
-local taken, passed, popped, paused = {}, 0, {}, {}
+local taken, givers_of, passed, popped, paused = {}, {}, 0, {}, {}
 
 local function is_paused(queue)
   if paused[queue] == nil then paused[queue] = call('SISMEMBER', key('paused'), queue) == 1 end
@@ -159,7 +160,7 @@ end
 
 -- Takes from the head of one line; answers how many were good and whether the line is empty now.
 local function take_from(queue, line, wanted)
-  local before = #taken
+  local before, tally = #taken, tally_of(queue)
   while #taken - before < wanted and passed < PASSES do
     local asked = wanted - (#taken - before)
     local got = call('LPOP', key('ready', line), asked)
@@ -168,7 +169,10 @@ local function take_from(queue, line, wanted)
     popped[line] = (popped[line] or 0) + #got
     local check = any_stale()
     for i = 1, #got do
-      if not check or not pass_stale('ready:' .. line, got[i]) then taken[#taken + 1] = got[i] end
+      if not check or not pass_stale('ready:' .. line, got[i]) then
+        local n = #taken + 1
+        taken[n], givers_of[n] = got[i], tally
+      end
     end
     if #got < asked then return #taken - before, true end
   end
@@ -205,10 +209,21 @@ local function take_shares()
   return givers
 end
 
+-- The live row of a job that is leased for the first time; plain jobs of one head have the same.
 local FIRST = '\0\0\0\1\0\0' -- one attempt, no loss
+local rows_of_plain = {}
+local function first_row(holder, record)
+  local text = head_text_in(record)
+  local row = rows_of_plain[text]
+  if not row then
+    row = holder .. (laned(text) and '1' or '0') .. FIRST .. NO_STEP .. text
+    if byte(record) == 49 then rows_of_plain[text] = row end
+  end
+  return row
+end
 
 -- Leases the jobs taken; answers ids, counters, moments of becoming ready and records, each in order. A moment is
--- empty where the record tells it.
+-- empty where the record tells it. Heads are read only where a unique key is free from now on.
 local function lease_all()
   local till, holder = int(now + lease), token .. worker .. 'l'
   local ids, counters, sinces, records, n = {}, {}, {}, {}, 0
@@ -216,26 +231,20 @@ local function lease_all()
   for i = 1, #taken do
     local id, record, text = taken[i], bodies[i], rows_before[i]
     if record and (not text or byte(text, 33) == 114) then
-      local head = head_in(record)
       n = n + 1
       ids[n], records[n] = id, record
       if text then
         local before = counters_in(text)
         counters[n] = before == NEVER and FIRST or pack('>I4', attempt_in(before) + 1) .. sub(before, 5, 6)
-        sinces[n] = sub(text, -8)
-        add(live, id, holder .. sub(text, 34, 34) .. counters[n] .. NO_STEP .. head.text)
+        sinces[n] = since_in(text)
+        add(live, id, holder .. sub(text, 34, 34) .. counters[n] .. NO_STEP .. head_text_in(record))
       else
-        local fresh = head.fresh
-        if not fresh then
-          fresh = holder .. (head.lane == '' and '0' or '1') .. FIRST .. NO_STEP .. head.text
-          head.fresh = fresh
-        end
         counters[n], sinces[n] = FIRST, ''
-        add(live, id, fresh)
+        add(live, id, first_row(holder, record))
       end
       add_score(leases, id, till)
-      if not head.plain and head.scope == 's' then free_unique(id, head) end
-      local tally = head.tally
+      if free_when_started(record) then free_unique(id, head_in(record)) end
+      local tally = givers_of[i]
       tally.running = tally.running + 1
     end
   end

@@ -17,7 +17,7 @@ local function newest(shelf)
     local id = shelf.window[shelf.at - shelf.window_from]
     local row = get(ends, id)
     looked = looked + 1
-    if row and sub(row, 32, 35) == shelf.packed and unpacked('>I4', sub(row, 36, 39)) == (shelf.at - 1) % 4294967296 then
+    if row and sub(row, 32, 35) == shelf.packed and unpacked('>I4', sub(row, -4)) == (shelf.at - 1) % 4294967296 then
       return { id = id, finished = (unpacked('>d', sub(row, 18, 25))) }
     end
     shelf.at = shelf.at - 1

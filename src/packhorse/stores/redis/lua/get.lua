@@ -7,7 +7,7 @@ local function score(id, record, text)
   if text and sub(text, 33, 33) == 'l' then return get(leases, id) end
   if text and sub(text, 33, 33) == 's' then
     local row = row_of(text)
-    return get(zset('due', row.head.queue), row.tail .. id)
+    return get(zset('due', row.head.queue), tail_of(row) .. id)
   end
   local head = head_in(record)
   return not text and head.flag ~= 'p' and get(zset('due', head.queue), fresh_member(id, record))

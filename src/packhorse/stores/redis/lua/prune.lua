@@ -18,7 +18,7 @@ local function candidate(shelf)
     local row = get(ends, id)
     looked = looked + 1
     if row and sub(row, 32, 35) == shelf.packed
-      and unpacked('>I4', sub(row, 36, 39)) == (shelf.base + shelf.taken) % 4294967296 then
+      and unpacked('>I4', sub(row, -4)) == (shelf.base + shelf.taken) % 4294967296 then
       local finished = (unpacked('>d', sub(row, 18, 25)))
       if shelf.kept > shelf.count or finished + shelf.age <= now then return { id, row, finished } end
       return nil

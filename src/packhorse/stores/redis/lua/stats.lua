@@ -15,8 +15,7 @@ local function oldest(queue, priority)
       local record = not pass_stale('ready:' .. line, id) and get(jobs, id)
       if record then
         local text = get(live, id)
-        local born = (unpacked('>d', sub(text or record, -8)))
-        return text and born or max(born, due_in(head_in(record), record))
+        return text and unpacked('>d', since_in(text)) or max(born_in(record), due_in(record))
       end
     end
     if #ids < 100 then return nil end

@@ -39,21 +39,21 @@ end
 
 -- Stores a job unless its id or unique key is taken; answers the job that stands for it and whether it was made.
 -- `part` is the record still without its moments, `later` is empty for the flag 'p', else `delay at`.
-local made = {}
+local PLAIN, made = '1' .. stamp, {}
 function create(id, known, head, part, later)
   if known or made[id] then return id, false end
   local holder = head.unique ~= '' and holder_of(head.unique)
   if holder then return holder, false end
   local due, order, record = now, NO_STEP, nil
   if later == '' then
-    record = part .. stamp
+    record = PLAIN .. part
   elseif later == '0 0' then
-    record = part .. stamp .. order .. stamp
+    record = '2' .. stamp .. stamp .. order .. part
   else
     local delay, at = match(later, '^(%d+) (%d+)$')
     due = max(tonumber(at), now + delay)
     if due > now then order = pack('>I4', arrival() % 4294967296) end
-    record = part .. pack('>d', due) .. order .. stamp
+    record = '2' .. stamp .. pack('>d', due) .. order .. part
   end
   add(jobs, id, record)
   made[id] = true

@@ -48,7 +48,7 @@ end
 
 -- The shelf for a queue, verdict and keep (its count \31 its age), once found remembered with the heads of the queue.
 local function shelf_for(head, verdict, keep)
-  local common = head.common
+  local common = head.shared
   local shelf = common[verdict]
   if not shelf or shelf.keep ~= keep then
     shelf = shelf_of(head.queue .. '\31' .. verdict .. '\31' .. keep)
@@ -63,9 +63,9 @@ function finish(id, head, verdict, keep, proof, tail)
   local pushes = shelf.push_count
   local position = (shelf.base + shelf.length + pushes) % 4294967296
   local low = position % 256
-  if low == 0 or pushes == 0 then shelf.place = shelf.packed .. sub(pack('>I4', position), 1, 3) end
+  if low == 0 or pushes == 0 then shelf.high = sub(pack('>I4', position), 1, 3) end
   shelf.pushed[pushes + 1], shelf.push_count = id, pushes + 1
-  add(ends, id, verdict .. proof .. shelf.place .. char(low) .. tail)
+  add(ends, id, verdict .. proof .. shelf.packed .. tail .. shelf.high .. char(low))
   note(verdict, id)
 end
 

@@ -1,11 +1,11 @@
 -- Moving jobs between ready, due and waits. A lane's slot is taken when a job becomes ready and kept until it ends.
--- gives: leave_stale any_stale pass_stale ready woken schedule wait why behind admit go_on let_go hand_on
+-- gives: any_stale pass_stale woken schedule wait why behind admit go_on let_go hand_on
 -- gives: promote promoted withdraw
 local MOVED = 500 -- scheduled jobs made ready a call and queue
 
 -- Entries are never searched for in lists: one that is no longer good is counted here under its list and id. Lists
 -- are taken from at the head and grow at the tail, so of equal entries the first ones are the stale ones.
-function leave_stale(line, id)
+local function leave_stale(line, id)
   local field = line .. '\31' .. id
   set(stale, field, int((get(stale, field) or 0) + 1))
   stale.some = true
@@ -30,7 +30,7 @@ local lines = {}
 woken = {}
 
 
-function ready(id, head)
+local function ready(id, head)
   local line = lines[head.line]
   if not line then
     promote(head.queue)
@@ -86,7 +86,7 @@ function wait(id, head, reason, slot, counters, about)
 end
 
 -- Why a job waits: reason, children, version, kind and key.
-function why(row) return match(sub(row.tail, 9), '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)') end
+function why(row) return match(sub(tail_of(row), 9), '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)') end
 
 local function unwait(id, row)
   local reason, _, _, kind, name = why(row)
@@ -143,7 +143,7 @@ end
 function let_go(id, row)
   unwait(id, row)
   local record = get(jobs, id)
-  local due = record and due_in(row.head, record) or 0
+  local due = record and due_in(record) or 0
   if due > now then
     schedule(id, row.head, due, row.slot, row.counters)
   else
@@ -224,7 +224,7 @@ function withdraw(id, record)
   else
     count(head.queue, STATES[row.place], -1)
     if row.place == 'l' then set(leases, id, false) end
-    if row.place == 's' then set(zset('due', head.queue), row.tail .. id, false) end
+    if row.place == 's' then set(zset('due', head.queue), tail_of(row) .. id, false) end
     if row.place == 'r' then leave_stale('ready:' .. head.line, id) end
   end
   return head, row.counters, row.slot, STATES[row.place]
