@@ -1,7 +1,6 @@
 """Every store follows the rules of the model, whatever is done to it in whatever order."""
 
 import os
-import random
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ from tests.properties.machine import Machine
 EXAMPLES = {"memory": 200, "sqlite": 40, "redis": 50, "valkey": 50, "postgres": 30}
 STEPS = 40
 MORE = "PACKHORSE_PROPERTY_EXAMPLES"  # so many examples in memory, and in proportion elsewhere
-SEED = "PACKHORSE_PROPERTY_SEED"
+SEED = "PACKHORSE_PROPERTY_SEED"  # another number explores other histories; without it every run is the same
 
 
 @pytest.mark.parametrize("kind", kinds())
 def test_a_store_follows_the_rules(kind: str, tmp_path: Path) -> None:
-    number = int(os.environ.get(SEED, random.getrandbits(32)))
+    number = int(os.environ.get(SEED, "1"))
     more = int(os.environ.get(MORE, EXAMPLES["memory"])) / EXAMPLES["memory"]
     ground = Ground(kind, tmp_path)
 
