@@ -16,7 +16,7 @@ from packhorse.stores.contract import Topic
 from packhorse.stores.redis.store import RedisStore
 from packhorse.testing.clock import TurnedClock
 from tests import servers
-from tests.conftest import address
+from tests.conftest import address, wipe
 from tests.integration.keyspaces import KINDS, NONE, client_of, opened
 from tests.making import MINUTE, OTHER, WORKER, end, new, one, put_in, state, take
 
@@ -179,8 +179,9 @@ async def test_a_listener_whose_line_broke_listens_again(kind, url, clock, topic
         listener = asyncio.create_task(listen())
         for _ in range(3):
             await store.jobs.watch([lease.id], MINUTE)
-            while not (lines := [line for line in await client.client_list() if line["cmd"] in ("blpop", "subscribe")]):
-                await asyncio.sleep(0)
+            async with asyncio.timeout(20):
+                while not (lines := [ln for ln in await client.client_list() if ln["cmd"] in ("blpop", "subscribe")]):
+                    await asyncio.sleep(0)
             for line in lines:
                 await client.client_kill_filter(_id=line["id"])
             rung.clear()
@@ -207,7 +208,9 @@ async def test_a_closed_store_lets_its_listeners_go(kind, url, clock):
 
 def test_a_forked_child_may_not_use_the_store(kind, tmp_path):
     async def parent() -> int:
-        async with opened(address(kind, tmp_path)) as store:
+        url = address(kind, tmp_path)
+        await wipe(kind, url, "packhorse")
+        async with opened(url) as store:
             child = os.fork()
             if child:
                 return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
