@@ -156,6 +156,9 @@ class Connections:
         except (RedisError, OSError, TimeoutError, EOFError) as error:
             await connection.disconnect(nowait=True)
             raise not_reached(error) from error
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
         return connection
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from packhorse.model.clock import Clock
 from packhorse.stores.redis.connection import Connections
 from packhorse.stores.redis.keys import key_of, tag_of
-from packhorse.stores.redis.scripts import Script, Scripts
+from packhorse.stores.redis.scripts import Script, Scripts, shipped
 
 
 class Keyspace:
@@ -20,7 +20,7 @@ class Keyspace:
         self.asked: tuple[str, ...] = ()
         self._clock = clock
         self._events = int(events)
-        self._scripts = scripts or Scripts()
+        self._scripts = scripts or shipped()
 
     def key(self, kind: str, name: str | None = None) -> str:
         """The key of a kind of thing, or of the one with this name."""

@@ -12,7 +12,7 @@ else it holds is its own.
 import hashlib
 import re
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
@@ -22,6 +22,8 @@ PRELUDE = ("call", "basics", "mirrors", "rows", "places", "records", "streams", 
 _PACKAGE = "packhorse.stores.redis"
 _ARGUMENTS = re.compile(r"^-- args: (.+)$", re.MULTILINE)
 _GIVES = re.compile(r"^-- gives: (.+)$", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_COMMENT = re.compile(r"--.*$", re.MULTILINE)
 _BORDER = re.compile(r"\b(commit|conclude)\w*\(")
 _STEP = "-- the step\n"
 
@@ -66,6 +68,14 @@ class Script(msgspec.Struct, frozen=True, dict=True):
         return values
 
 
+class Part(msgspec.Struct, frozen=True):
+    """A part of the prelude: its own locals end with it, for Lua knows no more than 200 at once."""
+
+    gives: frozenset[str]
+    words: frozenset[str]
+    text: str
+
+
 class Scripts:
     """All scripts by name. Another text in place of ``call.lua`` watches or disturbs every command they send."""
 
@@ -74,7 +84,7 @@ class Scripts:
         parts = {name: (folder / "prelude" / f"{name}.lua").read_text(encoding="utf-8") for name in PRELUDE}
         if call is not None:
             parts["call"] = call
-        self._prelude = [line for text in parts.values() for line in _part(text)]
+        self._parts = [_part(text) for text in parts.values()]
         verbs = {
             path.name.removesuffix(".lua"): path.read_text(encoding="utf-8")
             for path in folder.iterdir()
@@ -97,14 +107,34 @@ class Scripts:
 
     def _script(self, name: str, verb: str) -> Script:
         parameters = tuple(_parameter(word) for header in _ARGUMENTS.findall(verb) for word in header.split())
-        text = "\n".join((*self._prelude, *(parameter.binding for parameter in parameters), verb))
+        body = "\n".join((*(parameter.binding for parameter in parameters), verb))
+        text = "\n".join((*self._prelude(body), body))
         return Script(name, text, parameters, bool(_BORDER.search(verb)))
 
+    def _prelude(self, body: str) -> list[str]:
+        """The parts that a verb needs, those that need each other too: setting up the rest would cost it time."""
+        needed: list[str] = []
+        words = _words(body)
+        for part in reversed(self._parts):
+            if words & part.gives:
+                needed.insert(0, part.text)
+                words |= part.words
+        return needed
 
-def _part(text: str) -> tuple[str, ...]:
-    """A part of the prelude: its own locals end with it, for Lua knows no more than 200 at once."""
-    given = ", ".join(" ".join(_GIVES.findall(text)).split())
-    return f"local {given}", "do", text, "end"
+
+def _part(text: str) -> Part:
+    gives = " ".join(_GIVES.findall(text)).split()
+    return Part(frozenset(gives), _words(text), f"local {', '.join(gives)}\ndo\n{text}\nend")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(_COMMENT.sub("", text)))
+
+
+@cache
+def shipped() -> Scripts:
+    """The scripts as they are, read once."""
+    return Scripts()
 
 
 def _parameter(word: str) -> Parameter:

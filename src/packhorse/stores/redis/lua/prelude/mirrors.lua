@@ -234,11 +234,24 @@ function flush()
   write_tallies()
 end
 
+-- A hash that few calls look at; it becomes a mirror when one does.
+local UNTOUCHED = {
+  __index = function(made, field)
+    if field ~= 'seen' and field ~= 'changed' then return nil end
+    setmetatable(made, nil)
+    made.seen, made.changed = {}, {}
+    keep_mirror(made.key, made)
+    return made[field]
+  end,
+}
+
+local function rare(kind) return setmetatable({ key = key(kind), type = 'hash' }, UNTOUCHED) end
+
 -- `jobs` stands first: its HSET is the first write of an enqueue, and the one that a full server refuses.
 jobs, live, ends, leases = busy(hash('jobs')), busy(hash('live')), busy(hash('ends')), busy(zset('leases'))
-tries, tombs, uniques = hash('tries'), hash('tombs'), hash('uniques')
-held, delivered, progress = hash('held'), hash('delivered'), hash('progress')
-stale, watched = hash('stale'), hash('watched')
+tries, tombs, uniques = rare('tries'), rare('tombs'), rare('uniques')
+held, delivered, progress = rare('held'), rare('delivered'), rare('progress')
+stale, watched = rare('stale'), rare('watched')
 
 -- Numbers that rise by one for every arrival, so that what has the same moment keeps its order.
 local arrivals, arrived

@@ -29,7 +29,6 @@ end
 local lines = {}
 woken = {}
 
-
 local function ready(id, head)
   local line = lines[head.line]
   if not line then

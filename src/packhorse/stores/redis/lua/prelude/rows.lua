@@ -4,8 +4,8 @@
 -- The part is made by the client: head, headers, payload, and the last eight bytes of the id. The head is what scripts
 -- read: fields between \31, ended by \30 and a check letter:
 --   flag 'p' (plain) or 'd' (plain but due later) and queue, priority, task, tenant, length of headers; or
---   flag 'x', or 's' with a key unique until started, and lane, lane limit, queue, priority, task, tenant, length of headers, parent (hex), unique key, its
---   scope, its window, children.
+--   flag 'x', or 's' with a key unique until started, and lane, lane limit, queue, priority, task, tenant, length of
+--   headers, parent (hex), unique key, its scope, its window, children.
 -- The live row, for a job that is leased or does not stand where its record alone says:
 --   token(16) worker(16) place mark attempt(4) lost(2) step(4) head [tail letter]
 --   places: l leased, r ready (tail: since(8)), s scheduled (tail: arrival(4)), w waiting (tail: see `wait`);
@@ -16,8 +16,9 @@
 -- All of these end in bytes that differ from job to job. Lua keeps one copy of equal strings and looks for it by the
 -- last byte and every n-th before it: strings that differ only in between are searched for one by one, which took
 -- half of the time of an enqueue.
--- gives: NO_TOKEN NEVER NO_STEP STATES head_in head_text_in head_in_part free_when_started laned stand row_of head_in_row tail_of counters_in since_in worker_in step_in leased attempt_in
--- gives: uncharged fresh_member born_in due_in remember settled_by
+-- gives: NO_TOKEN NEVER NO_STEP STATES head_in head_text_in head_in_part head_in_row laned free_when_started stand
+-- gives: row_of tail_of counters_in since_in worker_in step_in leased attempt_in uncharged fresh_member born_in due_in
+-- gives: remember settled_by
 local NOBODY = string.rep('\0', 32)
 NO_TOKEN = string.rep('\0', 16)
 NEVER = string.rep('\0', 6) -- no attempt, no loss
