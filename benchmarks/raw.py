@@ -145,7 +145,7 @@ def measure(kind: str, url: str, options: argparse.Namespace) -> list[str]:
     """All figures of a store, as lines of a table."""
     lines = []
     for lanes in (0, 1000):
-        for batch in BATCHES:
+        for batch in options.batches:
             count = max(1000, min(options.jobs, batch * options.jobs // 200))
             runs = [asyncio.run(once(kind, url, batch, lanes, count)) for _ in range(options.runs)]
             rate, bulk = statistics.median(run.rate for run in runs), statistics.median(run.bulk for run in runs)
@@ -166,6 +166,7 @@ def main() -> None:
     parser.add_argument("stores", nargs="*", default=list(STUDY), help="sqlite redis valkey postgres")
     parser.add_argument("--jobs", type=int, default=60_000, help="jobs a run at batch 200")
     parser.add_argument("--runs", type=int, default=3, help="runs a figure; the median counts")
+    parser.add_argument("--batches", type=int, nargs="+", default=BATCHES, help="batch sizes")
     options = parser.parse_args()
     with contextlib.suppress(ImportError):
         import uvloop
