@@ -7,7 +7,7 @@ order they were closed, a colon, and base64 text. No JSON text begins with ``~``
 import base64
 import binascii
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, TypeVar, overload
 
@@ -43,15 +43,15 @@ class Seal(Protocol):
         """What was sealed; BadSignature or UndecodablePayload if it cannot be opened."""
 
 
-def encode(value: object) -> bytes:
-    """The value as JSON text; refuses what JSON cannot hold exactly."""
+def encode(value: object, *, hook: Callable[[Any], Any] | None = None) -> bytes:
+    """The value as JSON text; refuses what JSON cannot hold exactly. The hook makes plain data of foreign types."""
     try:
-        data = msgspec.json.encode(value)
+        data = msgspec.json.encode(value, enc_hook=hook)
     except RecursionError:
         raise InvalidArguments("it contains itself, or is nested too deeply") from None
     except UnicodeEncodeError:
         raise InvalidArguments("a text holds a lone surrogate; decode it properly first") from None
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
         raise InvalidArguments(f"{error}; pass plain data, dataclasses or msgspec structs") from error
     if b"null" in data:  # NaN and infinities are written as null: look only where there is one
         _refuse_nonfinite(value, "$")

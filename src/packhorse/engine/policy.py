@@ -1,0 +1,65 @@
+"""How often a task is tried, how long it may take, and what is kept of it."""
+
+import math
+
+import msgspec
+
+from packhorse.errors import InvalidOption
+from packhorse.model import caps
+from packhorse.model.backoff import Backoff, exponential
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Keep
+
+ATTEMPTS = 3
+MOST_ATTEMPTS = 1_000_000
+BACKOFF = exponential(1, cap="1h", jitter=0.1)
+
+Kinds = tuple[type[BaseException], ...]
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules for every attempt of a task.
+
+    ``attempts`` counts every try, ``timeout`` is in microseconds. ``retry_on`` and ``dead_on`` are asked before the
+    general rules about errors; of two classes that both match, the one nearer to the error's own class decides.
+    """
+
+    attempts: int = ATTEMPTS
+    backoff: Backoff = BACKOFF
+    timeout: int | None = None
+    retry_on: Kinds = ()
+    dead_on: Kinds = ()
+    keep_done: Keep = KEEP_DONE
+    keep_dead: Keep = KEEP_DEAD
+
+    def __post_init__(self) -> None:
+        caps.within("attempts", self.attempts, 1, MOST_ATTEMPTS)
+        _backoff(self.backoff)
+        if self.timeout is not None:
+            caps.span("timeout", self.timeout, 1)
+        _kinds("retry_on", self.retry_on)
+        _kinds("dead_on", self.dead_on)
+        if both := set(self.retry_on) & set(self.dead_on):
+            raise InvalidOption("retry_on", both.pop(), "it stands in dead_on too: choose one")
+        _keep("keep_done", self.keep_done)
+        _keep("keep_dead", self.keep_dead)
+
+
+def _backoff(given: object) -> None:
+    if not isinstance(given, Backoff):
+        raise InvalidOption("backoff", given, "give exponential(…) or constant(…)")
+    caps.span("backoff base", given.base)
+    if not (0 <= given.factor < math.inf and 0 <= given.jitter <= 1):
+        raise InvalidOption("backoff", given, "give a factor that is not negative and a jitter from 0 to 1")
+
+
+def _kinds(what: str, given: object) -> None:
+    if not isinstance(given, tuple):
+        raise InvalidOption(what, given, "give a tuple of exception classes")
+    for kind in given:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise InvalidOption(what, kind, "give classes of exceptions only")
+
+
+def _keep(what: str, given: object) -> None:
+    if not isinstance(given, Keep):
+        raise InvalidOption(what, given, "give Keep(count, age)")

@@ -1,0 +1,27 @@
+"""What user code raises on purpose to say how its attempt is to end; none of these is an error of Packhorse."""
+
+from packhorse.model.duration import Duration, micros
+
+
+class Retry(Exception):
+    """Try again: after this delay, or after the one the task's backoff gives. The attempt counts."""
+
+    def __init__(self, delay: Duration | None = None) -> None:
+        super().__init__(*(() if delay is None else (delay,)))
+        self.delay = None if delay is None else micros(delay)
+
+
+class Snooze(Exception):
+    """Not now: run it again after this delay. The attempt does not count."""
+
+    def __init__(self, delay: Duration) -> None:
+        super().__init__(delay)
+        self.delay = micros(delay)
+
+
+class Cancel(Exception):
+    """Call the job off: it ends as cancelled."""
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__(*((why,) if why else ()))
+        self.why = why

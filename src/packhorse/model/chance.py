@@ -1,0 +1,9 @@
+"""The only place that asks for chance."""
+
+import random
+from collections.abc import Callable
+
+Chance = Callable[[], float]
+"""Gives a number from 0 up to, but not including, 1."""
+
+SYSTEM_CHANCE: Chance = random.random

@@ -1,0 +1,1 @@
+"""What happened, said once to whoever listens."""

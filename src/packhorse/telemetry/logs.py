@@ -1,0 +1,169 @@
+"""What happened, as lines of the logger ``packhorse`` with fields for those who index them.
+
+A record carries, as far as known: ``event``, ``job_id``, ``task``, ``queue``, ``attempt``, ``worker``,
+``correlation_id``, ``duration`` and ``delay`` (seconds), ``reason``, ``error_type``, ``count``, ``detail``. Arguments,
+payloads and results are never told; of errors the type and the message are, without what looks like a secret.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from packhorse.model import caps, raised
+from packhorse.model.ids import id_text
+from packhorse.model.job import Failure
+from packhorse.telemetry.emit import Fields, Telemetry
+from packhorse.telemetry.names import Name
+
+LINE: Final = 500
+LOOKED_AT: Final = 4 * LINE
+
+_LOG = logging.getLogger("packhorse")
+_SECRETS = re.compile(r"(?<=://)\S*(?=@)|(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+|(?<=key=)\S+", re.IGNORECASE)
+
+_SAID: Final[Mapping[Name, tuple[int, str]]] = MappingProxyType(
+    {
+        Name.STARTED: (logging.DEBUG, "started"),
+        Name.DONE: (logging.DEBUG, "done"),
+        Name.AGAIN: (logging.WARNING, "to be run again"),
+        Name.WAITING: (logging.INFO, "waiting"),
+        Name.DEAD: (logging.ERROR, "dead"),
+        Name.CANCELLED: (logging.INFO, "cancelled"),
+        Name.HANDED_BACK: (logging.INFO, "handed back"),
+        Name.LOST: (logging.WARNING, "job lost, its lease ran out"),
+        Name.LEASE_LOST: (logging.WARNING, "lost its lease, nothing is settled"),
+        Name.SETTLEMENT_REFUSED: (logging.ERROR, "settlement refused"),
+        Name.WORKER_STARTED: (logging.INFO, "worker started"),
+        Name.WORKER_STOPPING: (logging.INFO, "worker stopping"),
+        Name.WORKER_STOPPED: (logging.INFO, "worker stopped"),
+        Name.EXCHANGE_FAILED: (logging.WARNING, "exchange with the store failed"),
+        Name.RENEWAL_FAILED: (logging.WARNING, "renewal of leases failed"),
+        Name.STORE_BACK: (logging.INFO, "the store is back"),
+        Name.RELEASED: (logging.INFO, "waiting jobs released"),
+        Name.PRUNED: (logging.DEBUG, "ended jobs pruned"),
+        Name.DUTY_FAILED: (logging.WARNING, "duty failed"),
+        Name.LOOP_BLOCKED: (logging.WARNING, "held up the event loop"),
+        Name.ATTEMPT_STUCK: (logging.WARNING, "told to stop and still running"),
+        Name.THREAD_STUCK: (logging.ERROR, "told to stop and holding its thread"),
+        Name.CHILD_DIED: (logging.ERROR, "child process died"),
+        Name.CHILD_RECYCLED: (logging.INFO, "child process replaced"),
+    }
+)
+_FORMS: Final = (
+    ("delay", " in %.3f s"),
+    ("duration", ", took %.3f s"),
+    ("count", " (count %d)"),
+    ("detail", ": %s"),
+    ("reason", ": %s"),
+    ("error_type", ": %s"),
+)
+_TAGS: Final = (("job_id", "job"), ("queue", "queue"), ("attempt", "attempt"), ("worker", "worker"))
+
+
+class _Headers(msgspec.Struct):
+    correlation_id: str | None = None
+
+
+_HEADERS = msgspec.json.Decoder(_Headers)
+
+
+def listen(telemetry: Telemetry) -> Callable[[], None]:
+    """Log what is said from now on; the answer ends that when called."""
+    return telemetry.on(log, when=wanted)
+
+
+def wanted(name: Name) -> bool:
+    """Whether the logger takes lines of this level."""
+    return _LOG.isEnabledFor(_SAID[name][0])
+
+
+def log(name: Name, fields: Fields) -> None:
+    """Write one line."""
+    level, words = _SAID[name]
+    if name is Name.AGAIN and fields.get("error") is None:
+        level = logging.INFO  # put off on purpose
+    if not _LOG.isEnabledFor(level):
+        return
+    kind, message = _trouble(fields.get("error"))
+    known = {"event": name.value, **_about(fields), **_rest(fields)}
+    if kind is not None:
+        known["error_type"] = kind
+    text, values = _line(words, known, message)
+    record = _LOG.makeRecord(_LOG.name, level, __file__, 0, text, values, None, name.value)
+    # Not by ``extra``, which refuses a field that the user's own record factory has set already.
+    record.__dict__.update(known)
+    _LOG.handle(record)
+
+
+def redacted(text: str) -> str:
+    """A text without what looks like the login of an address or the value of a secret."""
+    return _SECRETS.sub("***", text)
+
+
+def _about(fields: Fields) -> dict[str, Any]:
+    """Which attempt or job it is about; nothing of what the job carries."""
+    if (lease := fields.get("lease")) is not None:
+        about = {"job_id": id_text(lease.id), "task": lease.task, "queue": lease.queue, "attempt": lease.attempt}
+        correlation = _correlation(lease.headers)
+        return about if correlation is None else {**about, "correlation_id": correlation}
+    if (job := fields.get("job")) is not None:
+        return {"job_id": id_text(job)}
+    return {}
+
+
+def _rest(fields: Fields) -> dict[str, Any]:
+    rest: dict[str, Any] = {}
+    for word in ("duration", "delay"):
+        if (micros := fields.get(word)) is not None:
+            rest[word] = micros / caps.SECOND
+    for word in ("reason", "detail", "worker"):
+        if (words := fields.get(word)) is not None:
+            rest[word] = _short(str(words))
+    if (count := fields.get("count")) is not None:
+        rest["count"] = count
+    return rest
+
+
+def _trouble(error: object) -> tuple[str | None, str]:
+    """The type and the message of what went wrong."""
+    if isinstance(error, Failure):
+        kind, message = error.type, error.message
+    elif isinstance(error, BaseException):
+        kind, message = raised.kind(error), raised.message(error)
+    else:
+        return None, ""
+    return kind, "" if kind.endswith("ValidationError") else _short(message)  # those quote the arguments
+
+
+def _line(words: str, known: Mapping[str, Any], message: str) -> tuple[str, tuple[Any, ...]]:
+    """The line as a template and its values, so that what gathers lines can tell like from unlike."""
+    template, values = ("%s " + words, [known["task"]]) if "task" in known else (words, [])
+    for word, form in _FORMS:
+        if word in known:
+            template += form
+            values.append(known[word])
+    if message:
+        template += ": %s"
+        values.append(message)
+    if tags := [(word, tag) for word, tag in _TAGS if word in known]:
+        template += " [" + ", ".join(f"{tag} %s" for _, tag in tags) + "]"
+        values.extend(known[word] for word, _ in tags)
+    return template, tuple(values)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[:LOOKED_AT].split())
+    if len(text) > LOOKED_AT:
+        line = line.rpartition(" ")[0]  # a word cut in half may be a secret that is no longer known as one
+    return redacted(line)[:LINE]
+
+
+def _correlation(headers: bytes) -> str | None:
+    try:
+        return _HEADERS.decode(headers).correlation_id
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,44 @@
+"""The names of all that is said, and of what is said along with them.
+
+Each name comes with those of these fields that are known: ``lease`` (the attempt it is about), ``job`` (an id, where
+there is no lease), ``worker`` (a name), ``duration`` and ``delay`` (microseconds), ``reason``, ``error`` (a failure or an
+exception), ``count`` (jobs, losses, or failures in a row), ``detail`` (which part or place of the code it is about).
+"""
+
+from enum import StrEnum
+
+
+class Name(StrEnum):
+    """What happened, as a worker sees it."""
+
+    # attempts
+    STARTED = "started"
+    DONE = "done"
+    AGAIN = "again"
+    WAITING = "waiting"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    HANDED_BACK = "handed_back"  # not run, or stopped by shutdown: no attempt is charged
+    LOST = "lost"  # a lease ran out and the job was taken back, from whichever worker
+    LEASE_LOST = "lease_lost"  # an attempt of this worker may not be settled any more
+    SETTLEMENT_REFUSED = "settlement_refused"  # an expectation failed, or the store does not take it
+
+    # the worker
+    WORKER_STARTED = "worker_started"
+    WORKER_STOPPING = "worker_stopping"
+    WORKER_STOPPED = "worker_stopped"
+    EXCHANGE_FAILED = "exchange_failed"
+    RENEWAL_FAILED = "renewal_failed"
+    STORE_BACK = "store_back"
+
+    # duties
+    RELEASED = "released"
+    PRUNED = "pruned"
+    DUTY_FAILED = "duty_failed"
+
+    # what does not go as it should
+    LOOP_BLOCKED = "loop_blocked"
+    ATTEMPT_STUCK = "attempt_stuck"  # it was told to stop and has not
+    THREAD_STUCK = "thread_stuck"  # the same, and it holds a thread for good
+    CHILD_DIED = "child_died"
+    CHILD_RECYCLED = "child_recycled"

@@ -1,0 +1,224 @@
+"""What happened, as lines of the log."""
+
+import json
+import logging
+
+import msgspec
+import pytest
+
+from packhorse.errors import StoreUnavailable
+from packhorse.model.ids import id_text, new_id
+from packhorse.model.job import failure
+from packhorse.model.lease import Lease
+from packhorse.model.reason import DeadReason, WaitReason
+from packhorse.telemetry import logs
+from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.names import Name
+
+SECOND = 1_000_000
+SECRET = "hunter2"
+JOB = new_id()
+LEASE = Lease(
+    id=JOB, token=b"TOKENTOKENTOKEN!", until=0, task="email:send", queue="email", priority=10, attempt=2, lost=1, born=0,
+    payload=json.dumps({"password": SECRET}).encode(), headers=b'{"correlation_id":"c-1","auth":"hunter2"}',
+)  # fmt: skip
+
+
+@pytest.fixture
+def telemetry():
+    return Telemetry()
+
+
+@pytest.fixture
+def log(caplog, telemetry):
+    """What the logger got; from all levels unless a test says otherwise."""
+    caplog.set_level(logging.DEBUG, "packhorse")
+    logs.listen(telemetry)
+    return caplog
+
+
+LEVELS = {
+    "DEBUG": {Name.STARTED, Name.DONE, Name.PRUNED},
+    "INFO": {
+        Name.WAITING, Name.CANCELLED, Name.HANDED_BACK, Name.WORKER_STARTED, Name.WORKER_STOPPING, Name.WORKER_STOPPED,
+        Name.STORE_BACK, Name.RELEASED, Name.CHILD_RECYCLED,
+    },
+    "WARNING": {
+        Name.AGAIN, Name.LOST, Name.LEASE_LOST, Name.EXCHANGE_FAILED, Name.RENEWAL_FAILED, Name.DUTY_FAILED,
+        Name.LOOP_BLOCKED, Name.ATTEMPT_STUCK,
+    },
+    "ERROR": {Name.DEAD, Name.SETTLEMENT_REFUSED, Name.THREAD_STUCK, Name.CHILD_DIED},
+}  # fmt: skip
+
+
+def test_every_name_has_its_level(telemetry, log):
+    for name in Name:
+        telemetry.emit(name, error=OSError("x"))
+    assert set.union(*LEVELS.values()) == set(Name)
+    assert {level: {r.event for r in log.records if r.levelname == level} for level in LEVELS} == LEVELS
+    assert {record.name for record in log.records} == {"packhorse"}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_that_is_off_is_not_wanted(telemetry, log, level):
+    log.set_level(level, "packhorse")
+    order = list(LEVELS)
+    wanted = set.union(*(LEVELS[each] for each in order[order.index(level) :]))
+    assert {name for name in Name if telemetry.wants(name)} == wanted
+
+
+def test_a_level_that_is_off_costs_no_look_at_the_fields(telemetry, log):
+    class Costly:
+        def __getattribute__(self, name):
+            raise AssertionError("it was looked at")
+
+    log.set_level("INFO", "packhorse")
+    telemetry.emit(Name.DONE, lease=Costly())
+    assert log.records == []
+
+
+def test_a_job_put_off_on_purpose_is_no_warning(telemetry, log):
+    telemetry.emit(Name.AGAIN, lease=LEASE, delay=5 * SECOND)
+    telemetry.emit(Name.AGAIN, lease=LEASE, delay=5 * SECOND, error=failure("OSError"))
+    assert [record.levelname for record in log.records] == ["INFO", "WARNING"]
+    log.set_level("WARNING", "packhorse")
+    telemetry.emit(Name.AGAIN, lease=LEASE, delay=5 * SECOND)
+    assert len(log.records) == 2
+
+
+JOB_TAGS = f"[job {id_text(JOB)}, queue email, attempt 2]"
+LINES = [
+    (Name.STARTED, {"lease": LEASE}, f"email:send started {JOB_TAGS}"),
+    (Name.DONE, {"lease": LEASE, "duration": 1_234_567}, f"email:send done, took 1.235 s {JOB_TAGS}"),
+    (
+        Name.AGAIN,
+        {"lease": LEASE, "duration": 0, "delay": 2 * SECOND, "error": failure("OSError", "no route\nto host")},
+        f"email:send to be run again in 2.000 s, took 0.000 s: OSError: no route to host {JOB_TAGS}",
+    ),
+    (
+        Name.DEAD,
+        {"lease": LEASE, "reason": DeadReason.EXHAUSTED, "error": failure("shop.Broken")},
+        f"email:send dead: exhausted: shop.Broken {JOB_TAGS}",
+    ),
+    (Name.WAITING, {"lease": LEASE, "reason": WaitReason.SIGNAL}, f"email:send waiting: signal {JOB_TAGS}"),
+    (Name.LOST, {"job": JOB, "count": 2}, f"job lost, its lease ran out (count 2) [job {id_text(JOB)}]"),
+    (Name.WORKER_STARTED, {"worker": "w-1", "detail": "a, b"}, "worker started: a, b [worker w-1]"),
+    (Name.RELEASED, {"count": 3}, "waiting jobs released (count 3)"),
+    (
+        Name.DUTY_FAILED,
+        {"detail": "prune", "count": 2, "error": StoreUnavailable("gone")},
+        "duty failed (count 2): prune: packhorse.errors.StoreUnavailable: gone",
+    ),
+    (Name.LOOP_BLOCKED, {"lease": None, "duration": SECOND}, "held up the event loop, took 1.000 s"),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "line"), LINES, ids=[name.value for name, _, _ in LINES])
+def test_a_line_can_be_read_without_its_fields(telemetry, log, name, fields, line):
+    telemetry.emit(name, **fields)
+    assert log.messages == [line]
+
+
+def test_lines_of_a_kind_share_their_template(telemetry, log):
+    for text in ("one", "two"):
+        telemetry.emit(Name.DEAD, lease=LEASE, error=failure("OSError", text))
+    assert len({record.msg for record in log.records}) == 1
+
+
+def own(record):
+    plain = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime", "taskName"}
+    return {key: value for key, value in record.__dict__.items() if key not in plain}
+
+
+def test_a_record_carries_fields_that_are_all_its_own(telemetry, log):
+    telemetry.emit(
+        Name.DEAD, lease=LEASE, duration=1_500_000, delay=500_000, reason=DeadReason.FINAL, error=OSError("x"),
+        worker="w-1", count=3, detail="d",
+    )  # fmt: skip
+    [record] = log.records
+    assert own(record) == {
+        "event": "dead", "job_id": id_text(JOB), "task": "email:send", "queue": "email", "attempt": 2,
+        "correlation_id": "c-1", "duration": 1.5, "delay": 0.5, "reason": "final", "error_type": "OSError",
+        "worker": "w-1", "count": 3, "detail": "d",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("headers", [b"{}", b"[]", b"~1s:x", b'{"correlation_id":5}', b"\xff", b""])
+def test_headers_without_a_correlation_id_are_no_trouble(telemetry, log, headers):
+    telemetry.emit(Name.DONE, lease=msgspec.structs.replace(LEASE, headers=headers))
+    assert own(log.records[0])["event"] == "done"
+    assert "correlation_id" not in own(log.records[0])
+
+
+def test_fields_of_the_users_own_record_factory_do_not_get_in_the_way(telemetry, log):
+    usual = logging.getLogRecordFactory()
+
+    def factory(*args, **kwargs):
+        record = usual(*args, **kwargs)
+        record.correlation_id = record.task = "of the web request"
+        return record
+
+    logging.setLogRecordFactory(factory)
+    try:
+        telemetry.emit(Name.DEAD, lease=LEASE)
+    finally:
+        logging.setLogRecordFactory(usual)
+    assert (log.records[0].correlation_id, log.records[0].task) == ("c-1", "email:send")
+
+
+@pytest.mark.parametrize("name", Name)
+def test_nothing_of_what_a_job_carries_leaks(telemetry, log, name):
+    quoting = type("ValidationError", (ValueError,), {})(f"bad value {SECRET}")
+    telemetry.emit(name, lease=LEASE, error=quoting, payload=SECRET, result=SECRET, args=(SECRET,))
+    telemetry.emit(name, lease=LEASE, error=failure("pydantic_core.ValidationError", SECRET, SECRET))
+    telemetry.emit(name, lease=LEASE, error=failure("OSError", "x", f"line with {SECRET}"))
+
+    assert len(log.records) == 3
+    for record in log.records:
+        assert SECRET not in record.getMessage()
+        assert SECRET not in repr(record.__dict__)
+        assert "TOKEN" not in repr(record.__dict__)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("redis://:hunter2@host:6379/0 refused", "redis://***@host:6379/0 refused"),
+        ("postgresql://me:hunter2@host/db", "postgresql://***@host/db"),
+        ("https://hunter2@github.com", "https://***@github.com"),
+        ("amqp://me:hun@ter/2@host", "amqp://***@host"),
+        ("host=db password=hunter2 user=me", "host=db password=*** user=me"),
+        ("GET https://api/x?api_key=hunter2", "GET https://api/x?api_key=***"),
+        ("PASSWORD=hunter2", "PASSWORD=***"),
+        ("see https://host:80/page", "see https://host:80/page"),
+        ("mail a@b.c", "mail a@b.c"),
+    ],
+)
+def test_secrets_in_messages_are_covered(telemetry, log, text, shown):
+    telemetry.emit(Name.DEAD, lease=LEASE, error=OSError(text))
+    telemetry.emit(Name.CANCELLED, lease=LEASE, reason=text)
+    assert f"OSError: {shown} [" in log.messages[0]
+    assert f"cancelled: {shown} [" in log.messages[1]
+
+
+def test_long_messages_are_cut_and_hide_their_secrets_too(telemetry, log):
+    telemetry.emit(Name.DEAD, error=OSError("word " * 5000))
+    telemetry.emit(Name.DEAD, error=OSError("x redis://:" + "p" * 5000 + "@host"))
+    telemetry.emit(Name.DEAD, error=OSError("://" * 100_000))
+    assert all(len(message) < 600 for message in log.messages)
+    assert "ppp" not in log.messages[1]
+
+
+def test_an_error_that_cannot_be_told_is_logged_all_the_same(telemetry, log):
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    telemetry.emit(Name.EXCHANGE_FAILED, error=Mute())
+    assert "Mute: (its text cannot be told: RuntimeError)" in log.messages[0]
+
+
+def test_the_library_adds_no_handlers():
+    assert logging.getLogger("packhorse").handlers == []
+    assert logging.getLogger("packhorse").level == logging.NOTSET
+    assert logging.getLogger("packhorse").propagate

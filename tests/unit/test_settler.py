@@ -1,0 +1,100 @@
+"""What has ended and is not settled yet."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from packhorse.engine.bell import Bell
+from packhorse.engine.context import Context
+from packhorse.engine.registry import Entry
+from packhorse.engine.settler import Settler
+from packhorse.model import caps
+from packhorse.model.effect import Publish
+from packhorse.model.lease import Lease, Settlement
+from packhorse.model.outcome import Done
+
+
+def lease(number: int = 0) -> Lease:
+    return Lease(
+        id=number.to_bytes(16, "big"), token=bytes(16), until=0, task="work", queue="default", payload=b"{}",
+        headers=b"{}", priority=10, attempt=1, lost=0, born=0,
+    )  # fmt: skip
+
+
+def ended(number: int = 0, effects: int = 0) -> Settlement:
+    return Settlement(lease(number), Done(), (Publish("news", b"1"),) * effects)
+
+
+def attempt(number: int = 0) -> Context:
+    return Context(lease(number), Entry(name="work", call=print))
+
+
+@pytest.fixture
+def left() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+async def bell(clock: Any) -> Bell:
+    return Bell(clock)
+
+
+@pytest.fixture
+async def settler(bell: Bell, left: list[Any]) -> Settler:
+    return Settler(bell, lambda ctx, settlement: left.append((ctx, settlement)))
+
+
+async def test_what_ended_is_given_out_in_order_and_once(settler):
+    for number in range(5):
+        settler.put(None, ended(number))
+
+    assert [each.settlement for each in settler.take()] == [ended(number) for number in range(5)]
+    assert settler.take() == []
+
+
+async def test_a_batch_has_no_more_items_than_one_call_may_carry(settler):
+    for number in range(caps.ITEMS + 1):
+        settler.put(None, ended(number))
+
+    assert len(settler.take()) == caps.ITEMS
+    assert settler.backlog == 1
+    assert len(settler.take()) == 1
+
+
+async def test_a_batch_has_no_more_effects_than_one_call_may_carry(settler):
+    for number in range(9):
+        settler.put(None, ended(number, effects=caps.EFFECTS))
+
+    sizes = [len(settler.take()) for _ in range(3)]
+
+    assert sizes == [4, 4, 1]
+    assert 4 * caps.EFFECTS == caps.EFFECTS_PER_CALL
+
+
+async def test_something_that_ended_wakes_the_exchange(settler, bell):
+    settler.put(None, ended())
+
+    assert await bell.wait(0)
+
+
+async def test_an_attempt_that_ended_in_a_thread_leaves_its_slot_on_the_loop(settler, bell, left):
+    ctx = attempt()
+    thread = threading.Thread(target=settler.put_from_thread, args=(ctx, ended()))
+    thread.start()
+
+    assert await asyncio.wait_for(bell.wait(), 5)
+    thread.join()
+    assert left == []
+    assert settler.backlog == 1
+    settler.take()
+    assert left == [(ctx, ended())]
+    assert settler.backlog == 0
+
+
+async def test_a_change_that_needs_no_settlement_wakes_the_exchange_too(settler, bell):
+    settler.wake()
+
+    assert await bell.wait(0)
+    assert settler.backlog == 0
