@@ -228,3 +228,43 @@ async def test_two_stores_on_one_place_see_the_same(store, second):
 
     assert (seen.progress, await second.jobs.count()) == (b"1", await store.jobs.count())
     assert await second.jobs.get([new_id()]) == [None]
+
+
+async def test_answer_a_second_store_of_the_same_place_to_be_opened_and_used_on_another_event_loop(store):
+    [job] = await put_in(store, new())
+
+    def elsewhere() -> list[bytes]:
+        async def look() -> list[bytes]:
+            twin = store.twin()
+            await twin.open()
+            try:
+                return [found.id for found in await twin.jobs.get([job]) if found is not None]
+            finally:
+                await twin.close()
+
+        return asyncio.run(look())
+
+    assert await asyncio.to_thread(elsewhere) == [job]
+
+
+async def test_what_one_writes_the_other_sees_and_closing_one_leaves_the_other_open(store):
+    twin = store.twin()
+    await twin.open()
+    [job] = await put_in(twin, new())
+
+    await twin.close()
+
+    assert await state(store, job) is State.READY
+
+
+async def test_tidy_up_what_many_writes_leave_behind_if_there_is_much_of_it_and_answer_what_was_tidied(store):
+    assert await store.maintain() == []
+
+
+async def test_nothing_that_is_stored_changes(store):
+    jobs = await put_in(store, new(), new(delay=HOUR), new(lane="a"), new(lane="a"))
+    before = await store.jobs.get(jobs)
+
+    await store.maintain()
+
+    assert await store.jobs.get(jobs) == before

@@ -256,6 +256,18 @@ class Store(Protocol):
     async def ping(self) -> int:
         """Answer with the store's time."""
 
+    def twin(self) -> "Store":
+        """Answer a second store of the same place, to be opened and used on another event loop.
+
+        What one writes the other sees, and closing one leaves the other open.
+        """
+
+    async def maintain(self) -> list[str]:
+        """Tidy up what many writes leave behind, if there is much of it, and answer what was tidied.
+
+        Nothing that is stored changes.
+        """
+
     def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing.
 

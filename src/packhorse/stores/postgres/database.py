@@ -20,7 +20,7 @@ from packhorse.errors import (
 Row = asyncpg.Record
 
 _CONNECT = 10.0
-_COMMAND = 30.0
+_COMMAND = 10.0
 _TRIES = 8
 
 _DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)

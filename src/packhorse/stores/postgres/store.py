@@ -30,10 +30,11 @@ class PostgresStore:
     fleet: contract.Fleet
 
     def __init__(
-        self, url: str, *, namespace: str = "packhorse", clock: Clock | None = None, events: bool = True
+        self, url: str, *, namespace: str = "packhorse", clock: Clock | None = None, events: bool = True, size: int = 10
     ) -> None:
+        self._url, self._clock, self._events = url, clock, events
         self._layout = Layout(namespace)
-        self._database = Database(url)
+        self._database = Database(url, size=size)
         self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
         self._wakes = Wakes(self._database, self._layout.channel)
         self.jobs = PostgresJobs(self._namespace)
@@ -83,10 +84,15 @@ class PostgresStore:
             raise StoreClosed("The store is not open: call `await store.open()` first")
         return self._wakes.listen(topic)
 
+    def twin(self) -> "PostgresStore":
+        """Answer a second store of the same place, with connections of its own."""
+        namespace = self._layout.namespace
+        return PostgresStore(self._url, namespace=namespace, clock=self._clock, events=self._events, size=2)
+
     async def maintain(self) -> list[str]:
         """Vacuum the narrow tables that have many dead rows, and answer which.
 
-        A duty of the caretaker: autovacuum looks once a minute, and claims walk over what it has not cleaned.
+        Autovacuum looks once a minute, and claims walk over what it has not cleaned.
         """
         worn = [table for (table,) in await self._namespace.read("worn", self._layout.namespace)]
         if worn:

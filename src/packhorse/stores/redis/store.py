@@ -1,6 +1,7 @@
 """The store on Redis or Valkey."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 from packhorse.model.clock import Clock
 from packhorse.stores.contract import Topic
@@ -27,6 +28,7 @@ class RedisStore:
         events: bool = True,
         scripts: Scripts | None = None,
     ) -> None:
+        self._make = partial(RedisStore, url, namespace=namespace, clock=clock, events=events, scripts=scripts)
         self._keyspace = Keyspace(url, namespace=namespace, clock=clock, events=events, scripts=scripts)
         self.jobs = Jobs(self._keyspace)
         self.queues = Queues(self._keyspace)
@@ -68,6 +70,14 @@ class RedisStore:
     async def ping(self) -> int:
         """Answer with the store's time."""
         return await self._keyspace.now()
+
+    def twin(self) -> "RedisStore":
+        """Answer a second store of the same place, with connections of its own."""
+        return self._make()
+
+    async def maintain(self) -> list[str]:
+        """Answer that nothing was tidied: Redis leaves nothing behind."""
+        return []
 
     def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing."""

@@ -51,9 +51,34 @@ class SQLiteStore:
         """Answer with the store's time."""
         return await self._database.read(lambda step: step.now)
 
+    def twin(self) -> "SQLiteTwin":
+        """Answer a second store of the same place: it stands in line for the same writer, renewals first."""
+        return SQLiteTwin(self)
+
+    async def maintain(self) -> list[str]:
+        """Answer that nothing was tidied: the writer checkpoints by itself."""
+        return []
+
     def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for."""
         return self._database.wakes.listen(topic)
+
+
+class SQLiteTwin:
+    """The same store for another event loop. One process has one writer; it lives as long as the store itself is open."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self._store = store
+        self.jobs, self.queues, self.records = store.jobs, store.queues, store.records
+        self.streams, self.fleet = store.streams, store.fleet
+        self.migrate, self.ping, self.maintain = store.migrate, store.ping, store.maintain
+        self.wakes, self.twin = store.wakes, store.twin
+
+    async def open(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
 
 
 def path_of(url: str) -> str:
