@@ -37,6 +37,21 @@ class MissingExtra(ConfigError):
         super().__init__(f"{what} needs an optional dependency: pip install 'packhorse[{extra}]'")
 
 
+class DuplicateTask(ConfigError):
+    """Two tasks under one name."""
+
+    def __init__(self, task: str) -> None:
+        self.task = task
+        super().__init__(f"The task {task!r} is registered already: give one of the two another name")
+
+
+class NotInAJob(ConfigError):
+    """The context of a job was asked for by code that runs in none."""
+
+    def __init__(self) -> None:
+        super().__init__("No job is running here: call this from a task's function, or code it calls, in a worker")
+
+
 class InvalidInput(PackhorseError, ValueError):
     """Refused at the edge; nothing was stored."""
 
@@ -112,6 +127,23 @@ class UndecodablePayload(JobError):
 
 class BadSignature(JobError):
     """Stored bytes whose signature does not fit them."""
+
+
+class RecordConflict(JobError):
+    """A record that an attempt expected to be unchanged was changed meanwhile; nothing of the attempt was written."""
+
+    def __init__(self) -> None:
+        super().__init__("A record was changed by somebody else while this attempt ran: run it again")
+
+
+class WorkerStuck(PackhorseError):
+    """Every slot of a worker is held by an attempt that was told to stop and does not."""
+
+    def __init__(self, slots: int) -> None:
+        super().__init__(
+            f"All {slots} slots are held by attempts that do not stop: restart the worker, and give such tasks "
+            'run="process" so that they can be killed'
+        )
 
 
 class StoreError(PackhorseError):

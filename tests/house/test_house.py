@@ -68,10 +68,14 @@ def test_only_the_database_modules_steer_transactions_and_sessions():
 
 def test_only_the_clock_knows_the_time():
     clock = SOURCE / "model" / "clock.py"
-    pattern = re.compile(
-        r"^\s*(import time\b|from time\b|import random\b|from random\b)|datetime\.now|asyncio\.sleep", re.MULTILINE
-    )
+    pattern = re.compile(r"^\s*(import time\b|from time\b)|datetime\.now|asyncio\.sleep", re.MULTILINE)
     assert [shown(path) for path in MODULES if path != clock and pattern.search(path.read_text())] == []
+
+
+def test_chance_comes_from_one_place():
+    chance = SOURCE / "model" / "chance.py"
+    pattern = re.compile(r"^\s*(import random\b|from random\b)", re.MULTILINE)
+    assert [shown(path) for path in MODULES if path != chance and pattern.search(path.read_text())] == []
 
 
 def test_modules_are_named_for_what_they_hold():

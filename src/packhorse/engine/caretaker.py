@@ -1,0 +1,90 @@
+"""What every worker does now and then for all: take back lost leases, release what it can run, prune.
+
+There is no leader: each duty is bounded, harmless when several do it at once, and its failure stops no other.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from packhorse.model import backoff
+from packhorse.model.chance import Chance
+from packhorse.model.clock import Clock
+from packhorse.model.reason import WaitReason
+from packhorse.stores.contract import Store
+from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.names import Name
+
+BATCH = 500
+PAUSES = backoff.exponential(0.5, cap=30, jitter=0.5)
+SOON = 50_000
+
+
+class Duty(msgspec.Struct, frozen=True):
+    """Something to do about every so often; it answers whether there is more to do soon."""
+
+    name: str
+    every: int
+    run: Callable[[], Awaitable[bool]]
+
+
+class Caretaker:
+    """Does its duties at times that differ from worker to worker."""
+
+    def __init__(self, duties: Sequence[Duty], *, clock: Clock, chance: Chance, telemetry: Telemetry) -> None:
+        self._duties = tuple(duties)
+        self._clock, self._chance, self._telemetry = clock, chance, telemetry
+
+    async def run(self) -> None:
+        """Go round until cancelled."""
+        await asyncio.gather(*(self._keep(duty) for duty in self._duties))
+
+    async def _keep(self, duty: Duty) -> None:
+        pause, failures = round(duty.every * self._chance() / 2), 0
+        while True:
+            await self._clock.sleep(pause)
+            try:
+                more = await duty.run()
+                failures = 0
+                pause = SOON if more else round(duty.every * (0.75 + self._chance() / 2))
+            except Exception as error:  # noqa: BLE001 - one duty that fails must not stop the others, nor itself
+                failures += 1
+                self._telemetry.emit(Name.DUTY_FAILED, detail=duty.name, error=error, count=failures)
+                pause = max(duty.every, PAUSES.delay(failures, self._chance()))
+
+
+def duties(
+    store: Store, tasks: Callable[[], Sequence[str]], *, lease: int, max_lost: int, telemetry: Telemetry
+) -> list[Duty]:
+    """The duties of every worker."""
+
+    async def reap() -> bool:
+        lost = await store.jobs.reap(BATCH, max_lost=max_lost)
+        for one in lost:
+            telemetry.emit(Name.LOST, job=one.id, count=one.lost, detail=one.state)
+        return len(lost) == BATCH
+
+    async def release() -> bool:
+        known = tasks()
+        count = await store.jobs.release(WaitReason.UNROUTABLE, tasks=known, limit=BATCH) if known else 0
+        if count:
+            telemetry.emit(Name.RELEASED, count=count)
+        return count == BATCH
+
+    async def prune() -> bool:
+        count = await store.jobs.prune(BATCH)
+        if count:
+            telemetry.emit(Name.PRUNED, count=count)
+        return count >= BATCH
+
+    async def maintain() -> bool:
+        await store.maintain()
+        return False
+
+    return [
+        Duty("reap", lease // 3, reap),
+        Duty("release", lease // 3, release),
+        Duty("prune", lease // 6, prune),
+        Duty("maintain", 1_000_000, maintain),
+    ]

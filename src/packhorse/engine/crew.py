@@ -1,0 +1,313 @@
+"""The slots of a worker: what is leased, what runs, what comes next, and how each is stopped.
+
+An attempt whose job was lost twice before runs alone: if it takes the worker down once more, it takes nobody with it.
+"""
+
+import asyncio
+import contextvars
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+
+from packhorse.engine.attempt import Attempts
+from packhorse.engine.context import Context
+from packhorse.engine.deadlines import Deadlines
+from packhorse.engine.executors.process import Children
+from packhorse.engine.executors.threads import Threads
+from packhorse.engine.judge import Cause
+from packhorse.engine.registry import Registry, Run
+from packhorse.engine.settler import Settler
+from packhorse.model.clock import Clock
+from packhorse.model.ids import JobId
+from packhorse.model.lease import Lease, Settlement
+from packhorse.model.outcome import Again, Wait
+from packhorse.model.reason import WaitReason
+from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.names import Name
+
+
+class Crew:
+    """Runs leases on as many slots as there are. All but ``_in_thread`` happens on the loop."""
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        registry: Registry,
+        settler: Settler,
+        *,
+        slots: int,
+        queue_slots: Mapping[str, int],
+        lease: int,
+        max_lost: int,
+        patience: int,
+        clock: Clock,
+        deadlines: Deadlines,
+        telemetry: Telemetry,
+        children: Children | None,
+        note: Callable[[Context, bytes], None],
+    ) -> None:
+        self.slots = slots
+        self.held: dict[JobId, Context] = {}
+        self._attempts, self._registry, self._settler = attempts, registry, settler
+        self._queue_slots = queue_slots
+        self._lease, self._last_chance, self._patience = lease, max_lost - 1, patience
+        self._clock, self._deadlines, self._telemetry = clock, deadlines, telemetry
+        self._children, self._note = children, note
+        self._threads: Threads[Context] = Threads(slots, self._in_thread)
+        self._hand: deque[Context] = deque()
+        self._tasks: dict[Context, asyncio.Task[None]] = {}
+        self._threaded: set[Context] = set()
+        self._alone: Context | None = None
+        self._stuck: set[Context] = set()
+        self._draining = False
+        self.empty = asyncio.Event()
+        self.empty.set()
+
+    # -- room
+
+    @property
+    def busy(self) -> int:
+        """Slots that are taken, also by what was given up and does not stop."""
+        return len(self._tasks) + len(self._threaded)
+
+    @property
+    def in_hand(self) -> int:
+        """Jobs that are leased and have no slot yet."""
+        return len(self._hand) + max(0, self.busy - self.slots)
+
+    def room(self, ahead: int) -> int:
+        """How many more jobs to lease, so many of them before there is a slot; none beside one that must run alone."""
+        if self._alone is not None:
+            return 0
+        return max(0, self.slots - self.busy - len(self._hand) + ahead)
+
+    @property
+    def stuck(self) -> int:
+        """Slots whose attempts were given up and do not stop."""
+        return len(self._stuck)
+
+    def most(self) -> dict[str, int]:
+        """How many more jobs each bounded queue may have in this worker."""
+        if not self._queue_slots:
+            return {}
+        held = Counter(ctx.lease.queue for ctx in self.held.values())
+        return {queue: max(0, slots - held[queue]) for queue, slots in self._queue_slots.items()}
+
+    # -- in and out
+
+    def take(self, leases: Sequence[Lease], valid_until: int) -> None:
+        """Run these as slots come free."""
+        for lease in leases:
+            entry = self._registry.find(lease.task)
+            if entry is None:
+                self._settler.put(None, Settlement(lease, Wait(WaitReason.UNROUTABLE, detail=lease.task)))
+                continue
+            ctx = Context(lease, entry)
+            ctx.valid_until, ctx.note = valid_until, self._note
+            if lease.id in self.held:  # it was taken back from us and is ours again, by another token
+                self.stop(self.held[lease.id], Cause.LOST)
+            self.held[lease.id] = ctx
+            if lease.lost and lease.lost >= self._last_chance:
+                self._run_alone(ctx)
+            elif lease.lost:
+                self._hand.appendleft(ctx)
+            else:
+                self._hand.append(ctx)
+        if self.held:
+            self.empty.clear()
+        if self._alone is not None:
+            self.hand_back()
+        self.fill()
+
+    def settled(self, ctx: Context) -> None:
+        """An attempt has its verdict, or needs none: let go of its lease."""
+        if self.held.get(ctx.lease.id) is ctx:
+            del self.held[ctx.lease.id]
+            if not self.held:
+                self.empty.set()
+            if self._alone is not None:
+                self.fill()
+
+    def hand_back(self) -> None:
+        """Give back, uncharged, what is leased and not begun."""
+        waiting = [*self._hand, *self._threads.take_back()]
+        self._hand.clear()
+        for ctx in waiting:
+            self._threaded.discard(ctx)
+            ctx.begun = 0
+            self._return(ctx, 0)
+
+    def drain(self) -> None:
+        """Begin nothing more, and give back all that is not begun, also what would have run alone."""
+        self._draining = True
+        self.hand_back()
+        if self._alone is not None and not self._alone.begun:
+            ctx, self._alone = self._alone, None
+            self._return(ctx, 0)
+
+    def _return(self, ctx: Context, delay: int) -> None:
+        if ctx.end():
+            self._settler.put(ctx, Settlement(ctx.lease, Again(delay, charged=False)))
+
+    # -- running
+
+    def fill(self) -> None:
+        """Start what is in hand while there are slots."""
+        if self._draining:
+            return
+        if self._alone is not None:
+            if not self._alone.begun and len(self.held) == 1:
+                self._begin_alone(self._alone)
+            return
+        while self._hand and (self.busy < self.slots or self._may_queue(self._hand[0])):
+            self._start(self._hand.popleft())
+
+    def _may_queue(self, ctx: Context) -> bool:
+        """Threads fetch their next job themselves while nothing else wants their slots."""
+        return ctx.entry.run is Run.THREAD and not self._tasks and ctx.entry.policy.timeout is None
+
+    def _start(self, ctx: Context) -> None:
+        ctx.begun = self._clock.steady()
+        if self._telemetry.wants(Name.STARTED):
+            self._telemetry.emit(Name.STARTED, lease=ctx.lease)
+        timeout = ctx.entry.policy.timeout
+        if timeout is not None:
+            ctx.deadline = ctx.begun + timeout
+            ctx.timer = self._deadlines.after(timeout, lambda: self.stop(ctx, Cause.TIMEOUT))
+        if ctx.entry.run is Run.THREAD:
+            self._threaded.add(ctx)
+            self._threads.put(ctx)
+        else:
+            run = self._on_loop if ctx.entry.run is Run.ASYNC else self._in_process
+            loop = asyncio.get_running_loop()
+            self._tasks[ctx] = loop.create_task(run(ctx), context=contextvars.Context())
+
+    async def _on_loop(self, ctx: Context) -> None:
+        self._tell_start(ctx)
+        self._left(ctx, await self._attempts.run(ctx))
+
+    async def _in_process(self, ctx: Context) -> None:
+        assert self._children is not None  # a worker without an origin has no such task
+        self._tell_start(ctx)
+        self._left(ctx, await self._attempts.run_apart(ctx, self._children))
+
+    def _in_thread(self, ctx: Context) -> None:
+        ctx.begun = self._clock.steady()
+        self._tell_start(ctx)
+        settlement = contextvars.Context().run(self._attempts.run_here, ctx)
+        self._settler.put_from_thread(ctx, settlement)
+
+    def _tell_start(self, ctx: Context) -> None:
+        if self._telemetry.wants(Name.STARTED):
+            self._telemetry.emit(Name.STARTED, lease=ctx.lease)
+
+    def _left(self, ctx: Context, settlement: Settlement | None) -> None:
+        self.left(ctx, settlement)
+        self.fill()
+
+    def left(self, ctx: Context, settlement: Settlement | None) -> None:
+        """An attempt came to its end and its slot is free."""
+        self._tasks.pop(ctx, None)
+        self._threaded.discard(ctx)
+        self._stuck.discard(ctx)
+        if ctx is self._alone:
+            self._alone = None
+        if ctx.timer is not None:
+            ctx.timer.call_off()
+        ctx.took = self._clock.steady() - ctx.begun
+        if ctx.end():
+            self._settle(ctx, settlement)
+        else:  # given up before: what it says now comes too late, but a slot is free
+            self._settler.wake()
+
+    def _settle(self, ctx: Context, settlement: Settlement | None) -> None:
+        if settlement is None:
+            self.settled(ctx)
+            self._settler.wake()
+        else:
+            self._settler.put(ctx, settlement)
+
+    # -- alone
+
+    def _run_alone(self, ctx: Context) -> None:
+        if self._alone is not None:
+            self._return(ctx, self._lease // 10)
+            return
+        self._alone = ctx
+        self._deadlines.after(self._lease, lambda: self._alone_for_long(ctx))
+
+    def _begin_alone(self, ctx: Context) -> None:
+        self._start(ctx)
+        self._deadlines.after(self._lease, lambda: self._alone_for_long(ctx))
+
+    def _alone_for_long(self, ctx: Context) -> None:
+        """Others did not end in time, or it has run long enough to be trusted: go on side by side."""
+        if self._alone is not ctx:
+            return
+        if ctx.begun:
+            if self._clock.steady() - ctx.begun >= self._lease:
+                self._alone = None
+        else:
+            self._begin_alone(ctx)
+        self._settler.wake()
+
+    # -- stopping
+
+    def stop(self, ctx: Context, cause: Cause) -> None:
+        """Ask an attempt to stop; a lease that is lost overrides every other cause."""
+        if ctx.ended or (ctx.stopped is not None and cause is not Cause.LOST):
+            return
+        ctx.stopped = cause
+        if not ctx.begun:
+            self._drop(ctx)
+        elif ctx in self._threaded and not ctx.entered:  # still in line: it will look before it begins
+            self._settle_for(ctx)
+        else:
+            if ctx in self._tasks and ctx.entered:
+                self._tasks[ctx].cancel()
+            self._deadlines.after(self._patience, lambda: self._give_up(ctx))
+
+    def _drop(self, ctx: Context) -> None:
+        """Stop what has not begun."""
+        if ctx in self._hand:
+            self._hand.remove(ctx)
+        if ctx is self._alone:
+            self._alone = None
+        self._settle_for(ctx)
+        self.fill()
+
+    def _give_up(self, ctx: Context) -> None:
+        """Settle on behalf of an attempt that does not stop; its slot stays taken until it does."""
+        if ctx not in self._tasks and ctx not in self._threaded:
+            return
+        self._stuck.add(ctx)
+        name = Name.THREAD_STUCK if ctx in self._threaded else Name.ATTEMPT_STUCK
+        self._telemetry.emit(name, lease=ctx.lease, detail=ctx.stopped)
+        if ctx in self._tasks:
+            self._tasks[ctx].cancel()
+            self._deadlines.after(self._patience, lambda: self._give_up(ctx))
+        self._settle_for(ctx)
+
+    def _settle_for(self, ctx: Context) -> None:
+        if ctx.end():
+            self._settle(ctx, self._attempts.judged(ctx, asyncio.CancelledError()))
+
+    def stop_all(self) -> None:
+        """Ask everything that runs to stop because the worker does."""
+        for ctx in tuple(self.held.values()):
+            self.stop(ctx, Cause.SHUTDOWN)
+
+    def give_up_all(self) -> None:
+        """Settle on behalf of everything that is still held."""
+        for ctx in tuple(self.held.values()):
+            ctx.stopped = ctx.stopped or Cause.SHUTDOWN
+            self._settle_for(ctx)
+
+    def close(self) -> None:
+        """Let the threads end; what does not stop is left behind."""
+        self._threads.stop()
+        for task in self._tasks.values():
+            task.cancel()
+
+    def running_in(self, task: "asyncio.Task[object] | None") -> Context | None:
+        """The attempt that a task of the loop runs."""
+        return next((ctx for ctx, its in tuple(self._tasks.items()) if its is task), None)

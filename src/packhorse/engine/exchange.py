@@ -1,0 +1,168 @@
+"""The one round trip in flight: settle what has ended, claim what there is room for; again, until the worker stops.
+
+No timers: what ends while an exchange is under way goes with the next one.
+"""
+
+import asyncio
+
+from packhorse.engine.bell import Bell
+from packhorse.engine.crew import Crew
+from packhorse.engine.feeder import Ahead, Shares
+from packhorse.engine.settler import Ended, Settler
+from packhorse.engine.verdicts import Verdicts
+from packhorse.errors import ConfigError, OutcomeUnknown, SchemaMismatch, StoreClosed, StoreUnavailable
+from packhorse.model import backoff, caps
+from packhorse.model.chance import Chance
+from packhorse.model.clock import Clock
+from packhorse.model.lease import Ask, Exchange
+from packhorse.stores.contract import Store, Topic
+from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.names import Name
+
+PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
+POLL = 1_000_000  # hints may be missed: look at least so often
+HOPELESS = (ConfigError, SchemaMismatch, StoreClosed)
+
+
+class Exchanges:
+    """Keeps exchanging. ``last`` is the steady moment of the last answer: the sign that this worker lives."""
+
+    def __init__(
+        self,
+        store: Store,
+        crew: Crew,
+        settler: Settler,
+        shares: Shares,
+        verdicts: Verdicts,
+        *,
+        worker: bytes,
+        lease: int,
+        bell: Bell,
+        clock: Clock,
+        chance: Chance,
+        telemetry: Telemetry,
+    ) -> None:
+        self._store, self._crew, self._settler, self._shares = store, crew, settler, shares
+        self._worker, self._lease = worker, lease
+        self._bell, self._clock, self._chance, self._telemetry = bell, clock, chance, telemetry
+        self._ahead = Ahead()
+        self._verdicts = verdicts
+        self._claiming = True
+        self._dry = False
+        self._next: int | None = None
+        self._failures = 0
+        self.idle = asyncio.Event()
+        self.answered = 0
+        self.last = self._moved = clock.steady()
+
+    def stop_claiming(self) -> None:
+        """Settle what is held, take no more."""
+        self._claiming = False
+        self._bell.ring()
+
+    async def run(self) -> None:
+        """Exchange until nothing is held and no more is wanted."""
+        while self._claiming or self._crew.held or self._settler.backlog:
+            batch = self._settler.take()
+            self._crew.fill()
+            ask = self._ask()
+            if batch or (ask is not None and not self._dry):
+                await self._one(batch, ask)
+                continue
+            if ask is not None and not self._crew.held:
+                self.idle.set()
+            if not await self._bell.wait(self._pause(ask)):
+                self._dry = False  # time to look
+            self._let_others()
+
+    async def hear(self) -> None:
+        """Turn the store's hints into rings, as long as it has any."""
+        failures = 0
+        while True:
+            try:
+                async for _ in self._store.wakes(Topic.WORK):
+                    failures = 0
+                    self._dry = False
+                    self._bell.ring()
+            except StoreUnavailable:
+                pass  # the store's own listener mends itself; this is for one that could not even begin
+            failures += 1
+            await self._clock.sleep(PAUSES.delay(failures, self._chance()))
+
+    # -- one round
+
+    def _ask(self) -> Ask | None:
+        if not self._claiming:
+            return None
+        room = min(self._crew.room(self._ahead.count), caps.ITEMS)
+        shares = self._shares.divide(room, self._crew.most())
+        return Ask(self._worker, shares, self._lease) if shares else None
+
+    async def _one(self, batch: list[Ended], ask: Ask | None) -> None:
+        self.idle.clear()
+        sent = self._clock.steady()
+        if ask is not None:
+            self._dry = True  # a hint that comes while this is under way may mean what it does not see
+        answer = await self._send(batch, ask)
+        self._ahead.ended([ended.ctx.took for ended in batch if ended.ctx is not None and ended.ctx.begun])
+        if batch or (answer is not None and answer.leases):
+            self._moved = self._clock.steady()
+        if answer is None:
+            self._dry = False
+        elif ask is not None:
+            self._shares.answered(ask.shares, answer.leases)
+            self._next = None if answer.next_due is None else self.last + answer.next_due - answer.now
+            if answer.leases or answer.more:
+                self._dry = False
+            self._crew.take(answer.leases, sent + self._lease)
+            if not self._claiming:
+                self._crew.drain()
+
+    async def _send(self, batch: list[Ended], ask: Ask | None) -> Exchange | None:
+        """One exchange, repeated as it is until the store has answered it."""
+        while True:
+            try:
+                answer = await self._store.jobs.exchange([ended.settlement for ended in batch], ask)
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                await self._failed(error)
+                continue
+            except HOPELESS:
+                raise
+            except Exception as error:
+                if not batch and not self.answered:
+                    raise  # wrong from the start: say so instead of trying for ever
+                await self._failed(error)
+                await self._verdicts.apart(batch)
+                return None
+            self._verdicts.heard(batch, answer.verdicts)
+            self._answered()
+            return answer
+
+    async def _failed(self, error: Exception) -> None:
+        self._failures += 1
+        self._telemetry.emit(Name.EXCHANGE_FAILED, error=error, count=self._failures)
+        await self._clock.sleep(PAUSES.delay(self._failures, self._chance()))
+
+    def _answered(self) -> None:
+        self.last = self._clock.steady()
+        self.answered += 1
+        if self._failures:
+            self._telemetry.emit(Name.STORE_BACK, count=self._failures)
+            self._failures = 0
+
+    # -- waiting
+
+    def _let_others(self) -> None:
+        """Jobs were leased ahead because others were short; if for a while none has ended, let other workers have them."""
+        if self._crew.in_hand and self._clock.steady() - self._moved >= POLL:
+            self._ahead.forget()
+            self._crew.hand_back()
+
+    def _pause(self, ask: Ask | None) -> int | None:
+        """How long to wait for a ring: until the next job is due or the next poll, or for ever if there is no room."""
+        poll = round(POLL * (0.8 + 0.4 * self._chance()))
+        if ask is None:
+            return poll if self._crew.in_hand else None
+        if self._next is None:
+            return poll
+        return max(0, min(poll, self._next - self._clock.steady()))

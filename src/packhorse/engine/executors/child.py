@@ -1,0 +1,277 @@
+"""The child process: runs one attempt at a time for a worker, as ``python -m packhorse.engine.executors.child``.
+
+Its arguments are the origin of its tasks (``module:attribute``) and two inherited descriptors: the line to the worker,
+and the lifeline, on which nothing is ever said and which ends with the worker. The main thread runs the attempts, a
+second one listens. The child never outlives its worker, and takes with it whatever it started in its process group.
+"""
+
+import asyncio
+import contextvars
+import fcntl
+import importlib
+import inspect
+import os
+import queue
+import resource
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
+from typing import Any, NoReturn
+
+from packhorse.engine.attempt import Attempts
+from packhorse.engine.context import Context
+from packhorse.engine.executors import frames
+from packhorse.engine.judge import Cause
+from packhorse.engine.registry import Registry
+from packhorse.errors import ConfigError, PayloadTooLarge
+from packhorse.model.chance import SYSTEM_CHANCE
+from packhorse.model.clock import SYSTEM
+from packhorse.model.codec import Codec
+from packhorse.model.lease import Settlement
+
+PIECE = 1 << 18
+
+
+class Line:
+    """The child's end of the line. Frames of different threads do not mix; what comes from an ended attempt is dropped."""
+
+    def __init__(self, descriptor: int, lifeline: int) -> None:
+        self._lifeline = lifeline
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.set_inheritable(False)
+        self._sending = threading.Lock()
+        self._pid = os.getpid()
+        self.running: Context | None = None
+
+    def heard(self) -> Iterator[frames.Frame]:
+        """What the worker says, until it is gone."""
+        unpacker = frames.Unpacker()
+        while data := self._socket.recv(PIECE):
+            yield from unpacker.feed(data)
+
+    def send(self, frame: frames.Frame) -> None:
+        """Say something."""
+        self._send(frames.pack(frame))
+
+    def progress(self, ctx: Context, data: bytes) -> None:
+        """Tell how far the running attempt is, from any thread."""
+        if self.running is not ctx:
+            return
+        with self._sending:
+            if self.running is ctx:
+                self._socket.sendall(frames.pack(frames.Progress(data)))
+
+    def end(self, packed: bytes) -> None:
+        """Say how the running attempt ended."""
+        self.running = None
+        self._send(packed)
+
+    def _send(self, packed: bytes) -> None:
+        with self._sending:
+            try:
+                self._socket.sendall(packed)
+            except OSError:
+                self.die()
+
+    def leave(self) -> None:
+        """After a fork, in the new process: the line is not its own."""
+        self.running = None
+        self._socket.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1  # the number may soon mean something else, also to forks of the fork
+
+    def die(self) -> NoReturn:
+        """End at once with the whole process group; a fork that strayed here ends alone."""
+        if os.getpid() == self._pid == os.getpgrp():
+            os.killpg(self._pid, signal.SIGKILL)
+        os._exit(1)
+
+
+class Runner:
+    """Runs attempts in the main thread: functions as they are, coroutines on one loop that stays."""
+
+    def __init__(self, line: Line) -> None:
+        self.registry = Registry()
+        self._line = line
+        self._attempts = Attempts(codec=Codec(), middleware=(), clock=SYSTEM, chance=SYSTEM_CHANCE)
+        self._loop = asyncio.Runner()
+        self._task: asyncio.Task[Any] | None = None
+        self._calls: queue.SimpleQueue[Context | None] = queue.SimpleQueue()
+
+    # -- done in the listening thread
+
+    def listen(self, heard: Iterator[frames.Frame]) -> None:
+        """Hear what the worker says, and die with it."""
+        try:
+            for frame in heard:
+                self._hear(frame)
+        finally:
+            self._line.die()
+
+    def _hear(self, frame: frames.Frame) -> None:
+        match frame:
+            case frames.Call(lease, left):
+                entry = self.registry.find(lease.task)
+                if entry is None:
+                    self._line.send(frames.Unknown())
+                    return
+                ctx = Context(lease, entry)
+                ctx.begun, ctx.note = SYSTEM.steady(), self._line.progress
+                ctx.deadline = None if left is None else ctx.begun + left
+                self._line.running = ctx
+                self._line.send(frames.Begun())
+                self._calls.put(ctx)
+            case frames.Stop(cause):
+                self._stop(cause)
+            case frames.Quit():
+                self._calls.put(None)
+
+    def _stop(self, cause: Cause) -> None:
+        ctx = self._line.running
+        if ctx is None:
+            return
+        ctx.stopped = cause
+        task = self._task  # looked at after the cause is set: a task that begins later looks at the cause itself
+        if task is not None:
+            task.get_loop().call_soon_threadsafe(task.cancel)
+
+    # -- done in the main thread
+
+    def serve(self) -> None:
+        """Run calls as they come, until told to quit."""
+        while (ctx := self._calls.get()) is not None:
+            self._answer(ctx, self._run(ctx))
+            del ctx  # what an attempt leaves behind goes before the next one comes
+        self._loop.close()
+
+    def _run(self, ctx: Context) -> Settlement | None:
+        if not _asynchronous(ctx.entry.call):
+            return contextvars.copy_context().run(self._attempts.run_here, ctx)
+        try:
+            return self._loop.run(self._run_on_loop(ctx), context=contextvars.copy_context())
+        except BaseException as error:  # noqa: BLE001 - the attempt stopped or closed the loop it ran on
+            self._loop = asyncio.Runner()
+            return self._attempts.judged(ctx, error)
+
+    async def _run_on_loop(self, ctx: Context) -> Settlement | None:
+        self._task = asyncio.current_task()
+        try:
+            return await self._attempts.run(ctx)
+        finally:
+            self._task = None
+
+    def _answer(self, ctx: Context, settlement: Settlement | None) -> None:
+        _flush()
+        try:
+            packed = frames.pack(frames.settled(settlement, memory()))
+        except PayloadTooLarge as error:
+            packed = frames.pack(frames.settled(self._attempts.judged(ctx, error), memory()))
+        self._line.end(packed)
+
+
+def _asynchronous(call: object) -> bool:
+    return inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(getattr(call, "__call__", None))  # noqa: B004
+
+
+def _flush() -> None:
+    # What an attempt printed is seen when it ends, also where output is a file, and is not lost if the child is killed.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # closed, gone, or replaced by the attempt
+            pass
+
+
+def memory() -> int:
+    """How many bytes of memory this process has now; where the system does not tell, the most it ever had."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
+
+
+def load(origin: str) -> Registry:
+    """The registry that ``module:attribute`` names or that is the ``registry`` of what it names."""
+    module, _, attribute = origin.partition(":")
+    found: object = reduce(getattr, attribute.split("."), importlib.import_module(module))
+    registry = found if isinstance(found, Registry) else getattr(found, "registry", None)
+    if not isinstance(registry, Registry):
+        raise ConfigError(f"{origin!r} is neither a registry nor has one: name the app as module:attribute")
+    return registry
+
+
+def _tie(lifeline: int) -> None:
+    """Have the kernel kill this process group when the worker is gone, whatever its threads are doing then.
+
+    The listening thread would notice too, but not while native code holds the interpreter.
+    """
+    os.set_inheritable(lifeline, False)
+    setsig = getattr(fcntl, "F_SETSIG", None)
+    if setsig is None or os.getpgrp() != os.getpid():
+        return
+    try:
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, setsig, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    except OSError:  # a kernel that lacks it
+        pass
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    pass
+
+
+def _disregard(line: Line) -> None:
+    """The worker decides when its children end: signals sent to everybody are left to it, here but not in descendants."""
+    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    for number in usual:
+        signal.signal(number, _nothing)  # not SIG_IGN, which programs started here would inherit
+
+    def forked() -> None:
+        line.leave()
+        for number, handler in usual.items():
+            if signal.getsignal(number) is _nothing:
+                signal.signal(number, handler)
+
+    os.register_at_fork(after_in_child=forked)
+
+
+def _settle_in(start: frames.Start) -> None:
+    """Find modules where the worker finds them."""
+    sys.path[:] = start.path
+    os.environ.pop("PYTHONPATH", None)
+    if start.inherited is not None:
+        os.environ["PYTHONPATH"] = start.inherited
+
+
+def main(origin: str, descriptor: int, lifeline: int) -> None:
+    """Serve a worker until it says quit or is gone."""
+    _tie(lifeline)
+    line = Line(descriptor, lifeline)
+    _disregard(line)
+    heard = line.heard()
+    match next(heard, None):
+        case frames.Start() as start:
+            _settle_in(start)
+        case _:
+            line.die()
+    runner = Runner(line)
+    threading.Thread(target=runner.listen, args=(heard,), name="packhorse-line", daemon=True).start()
+    try:
+        runner.registry = load(origin)
+    except BaseException:  # noqa: BLE001 - a module may even exit while it is imported; the worker is told
+        line.send(frames.Ready(traceback.format_exc()))
+    else:
+        line.send(frames.Ready())
+        runner.serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

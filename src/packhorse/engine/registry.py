@@ -1,0 +1,80 @@
+"""What a worker can run: tasks by name."""
+
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from packhorse.engine.policy import Policy
+from packhorse.errors import ConfigError, DuplicateTask
+from packhorse.model import caps, codec
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Run(StrEnum):
+    """Where a task runs: on the event loop, in a thread, in a process that can be killed."""
+
+    ASYNC = "async"
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+def keywords(payload: bytes) -> Arguments:
+    """Arguments of a payload that is a JSON object: each by its name."""
+    return (), codec.decode(payload, dict[str, Any])
+
+
+def plain(value: object) -> bytes | None:
+    """A result as it is stored; no value, no result."""
+    return None if value is None else codec.encode(value)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as the engine sees it: a name, a function and how to treat them."""
+
+    name: str
+    call: Callable[..., Any]
+    run: Run = Run.ASYNC
+    policy: Policy = msgspec.field(default_factory=Policy)
+    aliases: tuple[str, ...] = ()
+    decode: Callable[[bytes], Arguments] = keywords
+    encode: Callable[[Any], bytes | None] = plain
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.aliases):
+            caps.name("task", name)
+        if not callable(self.call):
+            raise ConfigError(f"The task {self.name!r} has nothing to call: give a function")
+
+
+class Registry:
+    """Tasks by name and by alias. Safe to fill from several threads."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._adding = threading.Lock()
+
+    def add(self, entry: Entry) -> None:
+        """Make a task known; two under one name are refused."""
+        with self._adding:
+            taken = [name for name in (entry.name, *entry.aliases) if name in self._entries]
+            if taken:
+                raise DuplicateTask(taken[0])
+            self._entries |= dict.fromkeys((entry.name, *entry.aliases), entry)
+
+    def find(self, task: str) -> Entry | None:
+        """The task with this name or alias."""
+        return self._entries.get(task)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that jobs may carry."""
+        return tuple(self._entries)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every task, once."""
+        return tuple({id(entry): entry for entry in self._entries.values()}.values())

@@ -1,0 +1,61 @@
+"""What has ended and is not settled yet."""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from packhorse.engine.bell import Bell
+from packhorse.engine.context import Context
+from packhorse.model import caps
+from packhorse.model.lease import Settlement
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The end of a lease: its settlement, and the attempt if there was one to run."""
+
+    settlement: Settlement
+    ctx: Context | None
+
+
+class Settler:
+    """Collects settlements from the loop and from threads; gives them out in bounded batches, in order."""
+
+    def __init__(self, bell: Bell, left: Callable[[Context, Settlement | None], None]) -> None:
+        self._bell = bell
+        self._left = left
+        self._ended: deque[tuple[Context, Settlement | None]] = deque()
+        self._waiting: deque[Ended] = deque()
+
+    def put(self, ctx: Context | None, settlement: Settlement) -> None:
+        """Something ended, told on the loop."""
+        self._waiting.append(Ended(settlement, ctx))
+        self._bell.ring()
+
+    def put_from_thread(self, ctx: Context, settlement: Settlement | None) -> None:
+        """An attempt ended in a thread of its own."""
+        self._ended.append((ctx, settlement))
+        self._bell.ring_from_outside()
+
+    def wake(self) -> None:
+        """Something changed that an exchange should look at."""
+        self._bell.ring()
+
+    @property
+    def backlog(self) -> int:
+        """How many settlements wait for the store."""
+        return len(self._waiting) + len(self._ended)
+
+    def take(self) -> list[Ended]:
+        """The next settlements for one exchange."""
+        while self._ended:
+            ctx, settlement = self._ended.popleft()
+            self._left(ctx, settlement)
+        batch: list[Ended] = []
+        effects = 0
+        while self._waiting and len(batch) < caps.ITEMS:
+            effects += len(self._waiting[0].settlement.effects)
+            if effects > caps.EFFECTS_PER_CALL and batch:
+                break
+            batch.append(self._waiting.popleft())
+        return batch

@@ -1,0 +1,99 @@
+"""What the store said of settlements: let go of leases, tell what happened, find the one that a store refuses."""
+
+from collections.abc import Sequence
+
+from packhorse.engine.attempt import Attempts
+from packhorse.engine.crew import Crew
+from packhorse.engine.settler import Ended, Settler
+from packhorse.errors import OutcomeUnknown, RecordConflict, StoreUnavailable
+from packhorse.model.lease import Verdict
+from packhorse.model.outcome import Again, Cancelled, Dead, Done, Outcome, Wait
+from packhorse.stores.contract import Store
+from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.names import Name
+
+TOLD: dict[type, Name] = {
+    Done: Name.DONE,
+    Again: Name.AGAIN,
+    Wait: Name.WAITING,
+    Dead: Name.DEAD,
+    Cancelled: Name.CANCELLED,
+}
+
+
+class Verdicts:
+    """Hears verdicts in the order of their settlements."""
+
+    def __init__(self, store: Store, crew: Crew, attempts: Attempts, settler: Settler, telemetry: Telemetry) -> None:
+        self._store, self._crew, self._attempts = store, crew, attempts
+        self._settler, self._telemetry = settler, telemetry
+
+    def heard(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
+        """Let go of what is settled and of what is no longer ours."""
+        for ended, verdict in zip(batch, verdicts, strict=True):
+            if verdict is Verdict.CONFLICT:
+                self._failed(ended, RecordConflict())
+                continue
+            if ended.ctx is not None:
+                self._crew.settled(ended.ctx)
+            self._tell(ended, verdict)
+
+    async def apart(self, batch: Sequence[Ended]) -> None:
+        """Settle what the store refused as a whole, in ever smaller parts: one bad settlement harms no other."""
+        if not batch:
+            return
+        try:
+            answer = await self._store.jobs.exchange([ended.settlement for ended in batch])
+        except (StoreUnavailable, OutcomeUnknown):
+            for ended in batch:
+                self._settler.put(ended.ctx, ended.settlement)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is about one of these
+            if len(batch) == 1:
+                self._failed(batch[0], error)
+            else:
+                half = len(batch) // 2
+                await self.apart(batch[:half])
+                await self.apart(batch[half:])
+        else:
+            self.heard(batch, answer.verdicts)
+
+    def _failed(self, ended: Ended, error: Exception) -> None:
+        """The store will not have this settlement: the attempt failed; if it will not have that either, let it go."""
+        ctx = ended.ctx
+        self._telemetry.emit(Name.SETTLEMENT_REFUSED, lease=ended.settlement.lease, error=error)
+        if ctx is None:
+            return
+        settlement = None if ctx.refused else self._attempts.judged(ctx, error)
+        ctx.refused = True
+        if settlement is None:
+            self._crew.settled(ctx)
+        else:
+            self._settler.put(ctx, settlement)
+
+    def _tell(self, ended: Ended, verdict: Verdict) -> None:
+        settlement = ended.settlement
+        if verdict is Verdict.LOST:
+            self._telemetry.emit(Name.LEASE_LOST, lease=settlement.lease)
+            return
+        name = _name(settlement.outcome)
+        if name is not None and self._telemetry.wants(name):
+            took = ended.ctx.took if ended.ctx is not None and ended.ctx.begun else None
+            self._telemetry.emit(name, lease=settlement.lease, duration=took, **_fields(settlement.outcome))
+
+
+def _name(outcome: Outcome) -> Name | None:
+    if isinstance(outcome, Again) and not outcome.charged and outcome.error is None and not outcome.delay:
+        return Name.HANDED_BACK
+    return TOLD.get(type(outcome))
+
+
+def _fields(outcome: Outcome) -> dict[str, object]:
+    match outcome:
+        case Again(delay=delay, error=error):
+            return {"delay": delay, "error": error}
+        case Wait(reason=reason):
+            return {"reason": reason}
+        case Dead(reason=reason, error=error):
+            return {"reason": reason, "error": error}
+        case _:
+            return {}

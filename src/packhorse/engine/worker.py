@@ -1,0 +1,330 @@
+"""The worker: leases jobs, runs them, settles them, until it is told to stop."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from packhorse.engine.apart import OnThread, Place
+from packhorse.engine.attempt import Attempts, Middleware
+from packhorse.engine.bell import Bell, first
+from packhorse.engine.caretaker import Caretaker, Duty, duties
+from packhorse.engine.context import Context
+from packhorse.engine.crew import Crew
+from packhorse.engine.deadlines import Deadlines
+from packhorse.engine.exchange import Exchanges
+from packhorse.engine.executors.process import Children
+from packhorse.engine.feeder import Shares
+from packhorse.engine.judge import Cause
+from packhorse.engine.keeper import Keeper
+from packhorse.engine.lag import Lag
+from packhorse.engine.notes import Notes
+from packhorse.engine.registry import Registry, Run
+from packhorse.engine.settler import Settler
+from packhorse.engine.verdicts import Verdicts
+from packhorse.errors import ConfigError, StoreError, WorkerStuck
+from packhorse.model import caps
+from packhorse.model.chance import SYSTEM_CHANCE, Chance
+from packhorse.model.clock import SYSTEM, Clock
+from packhorse.model.codec import Codec
+from packhorse.model.ids import new_token
+from packhorse.model.job import LEASE, MAX_LOST
+from packhorse.model.worker import Worker as Member
+from packhorse.stores.contract import Store
+from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.names import Name
+
+LAST_WORDS = 400_000  # for stopped attempts to end, and again for the last settlements to reach the store
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker works.
+
+    ``grace`` is for what runs when the worker is told to stop, ``patience`` for code that was told to stop before it is
+    called stuck. ``origin`` is ``module:attribute`` of what holds the registry, for child processes.
+    """
+
+    queues: Mapping[str, int] = msgspec.field(default_factory=lambda: {"default": 1})
+    concurrency: int = 10
+    slots: Mapping[str, int] = msgspec.field(default_factory=dict)
+    lease: int = LEASE
+    grace: int = 25 * caps.SECOND
+    max_lost: int = MAX_LOST
+    patience: int = 5 * caps.SECOND
+    name: str = ""
+    release: str | None = None
+    origin: str | None = None
+
+    def __post_init__(self) -> None:
+        caps.within("concurrency", self.concurrency, 1, 10_000)
+        caps.span("lease", self.lease, 100_000)
+        caps.span("grace", self.grace)
+        caps.span("patience", self.patience)
+        caps.within("max_lost", self.max_lost, 1, caps.LOSSES)
+        for queue, slots in self.slots.items():
+            caps.name("queue", queue)
+            caps.within(f"slots of {queue}", slots, 1, self.concurrency)
+
+
+class Worker:
+    """One life of a worker. ``run`` works until a signal; as a context manager it works beside other code of the loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings | None = None,
+        *,
+        telemetry: Telemetry | None = None,
+        middleware: Sequence[Middleware] = (),
+        more_duties: Sequence[Duty] = (),
+        codec: Codec | None = None,
+        clock: Clock = SYSTEM,
+        chance: Chance = SYSTEM_CHANCE,
+        place: Callable[[], Place] = OnThread,
+    ) -> None:
+        self.settings = settings or Settings()
+        self.id = new_token()
+        self.name = self.settings.name or f"{socket.gethostname()}:{os.getpid()}"
+        self._store, self._registry = store, registry
+        self._telemetry = (telemetry or Telemetry()).saying(worker=self.name)
+        self._middleware, self._more_duties = tuple(middleware), tuple(more_duties)
+        self._codec, self._clock, self._chance = codec or Codec(), clock, chance
+        self._place = place()
+        self._shares = Shares(self.settings.queues)
+        self._begun = 0
+        self._stopping, self._hurry = asyncio.Event(), asyncio.Event()
+        self._failure: BaseException | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._children: Children | None = None
+
+    # -- living
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT: what runs may end within the grace. A second signal stops it now."""
+        await self._start()
+        with self._signals():
+            try:
+                await self._stopping.wait()
+            finally:
+                await self._end()
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    def stop(self) -> None:
+        """Take no more jobs and come to an end; said again, without waiting for what runs."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+
+    @property
+    def silence(self) -> int:
+        """Microseconds since the store last answered an exchange: the measure of whether this worker lives."""
+        return self._clock.steady() - self._exchanges.last
+
+    async def idle(self) -> None:
+        """Wait until nothing runs and the store had nothing more to run; a worker that fails ends the wait."""
+        await first(self._exchanges.idle.wait(), self._stopping.wait())
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it takes no more jobs."""
+        return self._stopping.is_set()
+
+    # -- the parts
+
+    async def _start(self) -> None:
+        self._check()
+        self._begun, self._loop = self._clock.now(), asyncio.get_running_loop()
+        self._twin = self._store.twin()
+        self._assemble()
+        parts: dict[str, Any] = {
+            "exchange": self._exchanges.run,
+            "hints": self._exchanges.hear,
+            "deadlines": self._deadlines.run,
+            "notes": self._notes.run,
+            "caretaker": self._caretaker.run,
+            "health": self._watch_slots,
+        }
+        self._place.start("packhorse-keeper", self._keep)
+        for name, run in parts.items():
+            task = asyncio.create_task(run(), name=f"packhorse-{name}")
+            task.add_done_callback(self._part_ended)
+            self._tasks.append(task)
+        self._telemetry.emit(Name.WORKER_STARTED, detail=", ".join(self._shares.queues))
+
+    def _assemble(self) -> None:
+        settings, clock, chance, telemetry = self.settings, self._clock, self._chance, self._telemetry
+        bell = Bell(clock)
+        self._deadlines = Deadlines(clock)
+        self._notes = Notes(self._store, clock=clock)
+        if settings.origin is not None:
+            self._children = Children(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
+        attempts = Attempts(codec=self._codec, middleware=self._middleware, clock=clock, chance=chance)
+        settler = Settler(bell, lambda ctx, settlement: self._crew.left(ctx, settlement))  # noqa: PLW0108 - it comes next
+        self._crew = Crew(
+            attempts,
+            self._registry,
+            settler,
+            slots=settings.concurrency,
+            queue_slots=settings.slots,
+            lease=settings.lease,
+            max_lost=settings.max_lost,
+            patience=settings.patience,
+            clock=clock,
+            deadlines=self._deadlines,
+            telemetry=telemetry,
+            children=self._children,
+            note=self._notes.put,
+        )
+        self._exchanges = Exchanges(
+            self._store,
+            self._crew,
+            settler,
+            self._shares,
+            Verdicts(self._store, self._crew, attempts, settler, telemetry),
+            worker=self.id,
+            lease=settings.lease,
+            bell=bell,
+            clock=clock,
+            chance=chance,
+            telemetry=telemetry,
+        )
+        common = duties(
+            self._store,
+            lambda: self._registry.names,
+            lease=settings.lease,
+            max_lost=settings.max_lost,
+            telemetry=telemetry,
+        )
+        self._caretaker = Caretaker([*common, *self._more_duties], clock=clock, chance=chance, telemetry=telemetry)
+        self._lag = Lag(self._crew.running_in, clock=clock, telemetry=telemetry)
+
+    def _check(self) -> None:
+        if self._begun:
+            raise ConfigError("This worker was started before: make a new one for every start")
+        names = [entry.name for entry in self._registry.entries if entry.run is Run.PROCESS]
+        if names and self.settings.origin is None:
+            raise ConfigError(
+                f"The task {names[0]!r} runs in a child process, which has to import it: give the worker's origin "
+                'as "module:attribute"'
+            )
+
+    async def _keep(self) -> None:
+        """What runs apart: leases are renewed, and the loop is watched, whatever the loop does."""
+        keeper = Keeper(
+            self._twin,
+            self,
+            self._member,
+            lease=self.settings.lease,
+            clock=self._clock,
+            chance=self._chance,
+            telemetry=self._telemetry,
+        )
+        try:
+            await asyncio.gather(keeper.run(), self._lag.run())
+        except Exception as error:  # noqa: BLE001 - without it every lease would run out
+            self._loop.call_soon_threadsafe(self._fail, error)
+
+    def held(self) -> tuple[Context, ...]:
+        """All attempts whose leases must not run out; called by the keeper."""
+        return tuple(self._crew.held.values())
+
+    def ask_to_stop(self, ctx: Context, cause: Cause) -> None:
+        """Stop one attempt; called by the keeper, from its thread."""
+        with suppress(RuntimeError):  # the loop is closed: there is nothing left to stop
+            self._loop.call_soon_threadsafe(self._crew.stop, ctx, cause)
+
+    def _member(self) -> Member:
+        return Member(
+            id=self.id,
+            name=self.name,
+            release=self.settings.release,
+            queues=self._shares.queues,
+            tasks=self._registry.names,
+            started=self._begun,
+        )
+
+    async def _watch_slots(self) -> None:
+        """A worker whose every slot is held by something that does not stop is of no use: end it, loudly."""
+        while self._crew.stuck < self.settings.concurrency:
+            await self._clock.sleep(caps.SECOND)
+        raise WorkerStuck(self._crew.stuck)
+
+    def _part_ended(self, task: "asyncio.Task[None]") -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._stopping.set()
+
+    # -- ending
+
+    async def _end(self) -> None:
+        self._stopping.set()
+        self._telemetry.emit(Name.WORKER_STOPPING, count=len(self._crew.held))
+        try:
+            await self._shut_down()
+        finally:
+            await self._let_go()
+        self._telemetry.emit(Name.WORKER_STOPPED)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _shut_down(self) -> None:
+        """Take no more, let what runs end within the grace, then stop it; hand back what did not finish."""
+        self._exchanges.stop_claiming()
+        self._crew.drain()
+        exchange = self._tasks[0]
+        if not self._hurry.is_set():
+            await first(_ended(exchange), self._hurry.wait(), self._clock.sleep(self.settings.grace))
+        self._crew.stop_all()
+        await first(_ended(exchange), self._clock.sleep(LAST_WORDS))
+        self._crew.give_up_all()
+        await first(_ended(exchange), self._clock.sleep(LAST_WORDS))
+        with suppress(StoreError):
+            await self._notes.flush()
+
+    async def _let_go(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        self._crew.close()
+        if self._children is not None:
+            await self._children.close()
+        await self._place.stop()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT mean stop, where the system and the thread allow to hear them."""
+        heard = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with suppress(NotImplementedError, ValueError, RuntimeError):
+                self._loop.add_signal_handler(number, self.stop)
+                heard.append(number)
+        try:
+            yield
+        finally:
+            for number in heard:
+                self._loop.remove_signal_handler(number)
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    await asyncio.wait([task])

@@ -1,0 +1,119 @@
+"""A store whose calls go wrong on purpose: requests and replies are dropped, delayed, refused."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, cast
+
+import msgspec
+
+from packhorse.errors import OutcomeUnknown, StoreUnavailable
+from packhorse.model.clock import SYSTEM, Clock
+from packhorse.stores.contract import Fleet, Jobs, Queues, Records, Store, Streams, Topic
+
+
+class DropRequest(msgspec.Struct, frozen=True):
+    """The call never reaches the store."""
+
+
+class DropReply(msgspec.Struct, frozen=True):
+    """The store does what it was asked, and the answer is lost."""
+
+
+class Delay(msgspec.Struct, frozen=True):
+    """The call reaches the store this much later, in microseconds."""
+
+    duration: int
+
+
+class DelayReply(msgspec.Struct, frozen=True):
+    """The store does what it was asked, and the answer comes this much later."""
+
+    duration: int
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """The store refuses the call with this error and does nothing."""
+
+    error: Exception
+
+
+Fault = DropRequest | DropReply | Delay | DelayReply | Fail
+Decide = Callable[[str, tuple[Any, ...]], Fault | None]
+
+
+class Faulty:
+    """A store in front of another. ``decide`` is asked at every call, with its name (``jobs.exchange``) and arguments.
+
+    It is asked for every hint too, as ``wakes``; one with any fault is missed.
+    """
+
+    def __init__(self, store: Store, decide: Decide, *, clock: Clock = SYSTEM) -> None:
+        self._store, self._decide, self._clock = store, decide, clock
+        self.jobs = cast(Jobs, _Facet(self, "jobs"))
+        self.queues = cast(Queues, _Facet(self, "queues"))
+        self.records = cast(Records, _Facet(self, "records"))
+        self.streams = cast(Streams, _Facet(self, "streams"))
+        self.fleet = cast(Fleet, _Facet(self, "fleet"))
+
+    async def open(self) -> None:
+        """Connect."""
+        await self._store.open()
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        await self._store.close()
+
+    async def migrate(self) -> list[str]:
+        """Bring the layout up to date."""
+        return await self._store.migrate()
+
+    async def ping(self) -> int:
+        """Answer with the store's time, or not."""
+        return int(await self.call("ping", self._store.ping))
+
+    async def maintain(self) -> list[str]:
+        """Tidy up, or not."""
+        return list(await self.call("maintain", self._store.maintain))
+
+    def twin(self) -> "Faulty":
+        """Answer a second store of the same place, with the same faults."""
+        return Faulty(self._store.twin(), self._decide, clock=self._clock)
+
+    async def wakes(self, topic: Topic) -> AsyncIterator[None]:
+        """Yield the store's hints, or not."""
+        async with aclosing(cast(AsyncGenerator[None, None], self._store.wakes(topic))) as hints:
+            async for _ in hints:
+                if self._decide("wakes", (topic,)) is None:
+                    yield
+
+    async def call(self, name: str, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call a verb of the store, with what goes wrong on the way."""
+        fault = self._decide(name, args)
+        match fault:
+            case DropRequest():
+                raise StoreUnavailable(f"The request for {name} was dropped on purpose")
+            case Fail(error):
+                raise error
+            case Delay(duration):
+                await self._clock.sleep(duration)
+        answer = await verb(*args, **options)
+        if isinstance(fault, DelayReply):
+            await self._clock.sleep(fault.duration)
+        if isinstance(fault, DropReply):
+            raise OutcomeUnknown(f"The reply of {name} was dropped on purpose")
+        return answer
+
+
+class _Facet:
+    """One facet of the store in front."""
+
+    def __init__(self, faulty: Faulty, name: str) -> None:
+        self._faulty, self._name = faulty, name
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        real = getattr(getattr(self._faulty._store, self._name), verb)
+
+        async def call(*args: Any, **options: Any) -> Any:
+            return await self._faulty.call(f"{self._name}.{verb}", real, *args, **options)
+
+        return call

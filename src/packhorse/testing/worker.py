@@ -1,0 +1,40 @@
+"""Running jobs in a test: until nothing is left to do at this moment."""
+
+from collections.abc import Sequence
+
+from packhorse.engine.apart import OnLoop
+from packhorse.engine.attempt import Middleware
+from packhorse.engine.registry import Registry
+from packhorse.engine.worker import Settings, Worker
+from packhorse.model.clock import SYSTEM, Clock
+from packhorse.stores.contract import Store
+from packhorse.telemetry.emit import Telemetry
+
+
+async def drain(
+    store: Store,
+    registry: Registry,
+    settings: Settings | None = None,
+    *,
+    clock: Clock = SYSTEM,
+    telemetry: Telemetry | None = None,
+    middleware: Sequence[Middleware] = (),
+) -> None:
+    """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled."""
+    worker = Worker(
+        store,
+        registry,
+        settings,
+        telemetry=telemetry,
+        middleware=middleware,
+        clock=clock,
+        chance=_middle,
+        place=OnLoop,
+    )
+    async with worker:
+        await worker.idle()
+
+
+def _middle() -> float:
+    """Tests want the same every time: no jitter."""
+    return 0.5
