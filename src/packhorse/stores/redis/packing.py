@@ -15,6 +15,7 @@ from packhorse.model.reason import DeadReason, WaitReason
 
 MOMENT = Struct(">d")
 COUNTERS = Struct(">IH")
+ID = Struct("16s")
 _TRY = Struct(">16sIdI")
 _SCOPES = {Until.WINDOW: "w", Until.STARTED: "s", Until.FINISHED: "f"}
 _PLACES = {ord("r"): State.READY, ord("s"): State.SCHEDULED, ord("w"): State.WAITING, ord("l"): State.RUNNING}
@@ -113,11 +114,12 @@ def since_of(record: bytes) -> int:
     return _moment(record, 1) if record[0] == ord("1") else max(_moment(record, 1), _moment(record, 9))
 
 
-def lease_of(id: bytes, record: bytes, *, token: bytes, until: int, attempt: int, lost: int) -> Lease:
-    """One lease out of a claim."""
+def lease_of(given: tuple[bytes, bytes, int, int, int], record: bytes) -> Lease:
+    """One lease out of a claim: its id, token, end, attempt and losses, and the record of the job."""
+    job, token, until, attempt, lost = given
     head, headers, payload = _opened(record)
     return Lease(
-        id=id,
+        id=job,
         token=token,
         until=until,
         task=head.task,

@@ -9,7 +9,7 @@ from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.job import KEEP_DONE, Failure, Keep
 from packhorse.model.lease import Ask, Exchange, Lease, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
-from packhorse.stores.redis.packing import COUNTERS, MOMENT, keep_text, lease_of, since_of, wish
+from packhorse.stores.redis.packing import COUNTERS, ID, MOMENT, keep_text, lease_of, since_of, wish
 
 _VERDICTS = {
     ord("W"): Verdict.WRITTEN,
@@ -88,9 +88,13 @@ def settlement_arguments(settlements: Sequence[Settlement]) -> dict[str, list[An
     rows: list[Any] = []
     effects: list[Any] = []
     for number, settlement in enumerate(settlements, 1):
-        lease = settlement.lease
-        rows.append(lease.id)
-        rows.append(lease.token + outcome_text(settlement.outcome, keeps) + lease.id[-1:])
+        lease, outcome = settlement.lease, settlement.outcome
+        job = lease.id
+        if type(outcome) is Done and outcome.result is not None:  # by far the most: 0.4 us, not 0.65
+            data = b"".join((lease.token, b"d", keeps.number(outcome.keep), b"\x1f=", outcome.result, job[-1:]))
+        else:
+            data = lease.token + outcome_text(outcome, keeps) + job[-1:]
+        rows += (job, data)
         for effect in settlement.effects:
             effects += _effect(number, effect)
     return {"keeps": keeps.texts, "settlements": rows, "effects": effects}
@@ -127,8 +131,10 @@ def _leases(ask: Ask, now: int, ids: bytes, counters: bytes, untils: bytes, reco
     ends = [int(end) for (end,) in MOMENT.iter_unpack(untils)] if untils else [until] * len(records)
     return tuple(
         [
-            lease_of(ids[16 * n : 16 * n + 16], record, token=token, until=ends[n], attempt=attempt, lost=lost)
-            for n, (record, (attempt, lost)) in enumerate(zip(records, COUNTERS.iter_unpack(counters), strict=True))
+            lease_of((job, token, end, attempt, lost), record)
+            for (job,), end, record, (attempt, lost) in zip(
+                ID.iter_unpack(ids), ends, records, COUNTERS.iter_unpack(counters), strict=True
+            )
         ]
     )
 

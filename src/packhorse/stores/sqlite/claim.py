@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from packhorse.model.event import Change
+from packhorse.model.ids import Token
 from packhorse.model.job import State
 from packhorse.model.lease import Ask, Exchange, Lease
 from packhorse.stores.sqlite.lanes import admit
@@ -78,7 +79,8 @@ def _shared_out(step: Step, ask: Ask) -> list[Lease]:
     found = [(row, queue) for queue, rows in got.items() for row in rows]
     if len(ask.shares) > 1:
         found.sort(key=_order)
-    return [_lease(row, queue, ask, step.now + ask.lease) for row, queue in found]
+    until = step.now + ask.lease
+    return [_lease(row, queue, ask.token, until) for row, queue in found]
 
 
 def _order(found: tuple[Row, str]) -> Row:
@@ -109,10 +111,10 @@ def _take(step: Step, ask: Ask, queue: str, count: int) -> list[Row]:
     return rows
 
 
-def _lease(row: Row, queue: str, ask: Ask, until: int) -> Lease:
+def _lease(row: Row, queue: str, token: Token, until: int) -> Lease:
     seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent = row
     return Lease(
-        id=job, token=ask.token, until=until, task=task, queue=queue, payload=payload, headers=headers,
+        id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
         priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
     )  # fmt: skip
 

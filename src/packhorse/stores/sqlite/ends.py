@@ -1,17 +1,21 @@
 """The end of a job, however it came: kept on a shelf, its unique key freed, its slot handed on, its parent told."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from packhorse.model.effect import Put
-from packhorse.model.ids import Token
+from packhorse.model.ids import JobId, Token
 from packhorse.model.job import Keep, State
+from packhorse.model.outcome import Done
 from packhorse.model.record import DELIVERED, delivery_key
 from packhorse.stores.sqlite.lanes import Lane, admit, hand_on
-from packhorse.stores.sqlite.place import Facts, Flag, Spot, facts, leave
+from packhorse.stores.sqlite.place import Flag, Spot, facts, leave
 from packhorse.stores.sqlite.records import write
 from packhorse.stores.sqlite.step import SQL, Step, as_json
 
 DROPPED = "dropped"
+
+LeaseRow = tuple[int, str, int, int, int, int, Token, int, int]  # a spot, then token, step and whether it is cancelling
 
 
 class Ends:
@@ -20,9 +24,8 @@ class Ends:
     def __init__(self, step: Step) -> None:
         self._step = step
         self._rows: list[tuple[object, ...]] = []
-        self._tokens: dict[Token, int] = {}
         self._shelves: dict[tuple[str, State, Keep], int] = {}
-        self._leaving: list[tuple[int, int, int, str, bytes | None]] = []
+        self._leaving: list[tuple[Spot, int, str, bytes | None]] = []
 
     def add(
         self,
@@ -36,41 +39,58 @@ class Ends:
     ) -> None:
         """A job has left its place and ends like this; the token is that of the lease it ended under."""
         seq, queue, _, attempt, lost, flags = spot
-        under = -1 if token is None else self._tokens.setdefault(token, len(self._tokens))
-        shelf = self._shelves.get((queue, state, keep)) or self._shelf(queue, state, keep)
-        text = None if result is None else result.decode()
-        self._rows.append((seq, shelf, self._step.next(), under, attempt, lost, reason, text))
-        self._step.count(queue, state, 1)
+        step, shelf = self._step, self._shelf(queue, state, keep)
+        self._rows.append((seq, shelf, step.next(), step.now, token, attempt, lost, reason, result))
+        step.count(queue, state, 1)
         if flags:
             self.depart(spot, state, result)
+
+    def add_done(self, jobs: Sequence[tuple[LeaseRow, Done, JobId]]) -> None:
+        """The same for many jobs that worked, with what they share looked up once."""
+        step, add, now, done = self._step, self._rows.append, self._step.now, State.DONE
+        of, kept, shelf = None, None, 0
+        for (seq, queue, priority, attempt, lost, flags, token, _, _), outcome, _ in jobs:
+            keep, result = outcome.keep, outcome.result
+            if queue != of or keep is not kept:
+                of, kept, shelf = queue, keep, self._shelf(queue, done, keep)
+            step.number += 1
+            add((seq, shelf, step.number, now, token, attempt, lost, None, result))
+            if flags:
+                self.depart(Spot(seq, queue, priority, attempt, lost, flags), done, result)
+        for queue, count in Counter([row[1] for row, _, _ in jobs]).items():
+            step.count(queue, done, count)
 
     def depart(self, spot: Spot, word: str, result: bytes | None = None) -> None:
         """What goes with any end, also with being dropped."""
         if spot.flags & (Flag.UNIQUE | Flag.STARTED):
             self._step.run(SQL.free_uniques, as_json([spot.seq]))
         if spot.flags & (Flag.SLOT | Flag.PARENT):
-            self._leaving.append((spot.seq, self._step.number + 1, spot.flags, word, result))
+            self._leaving.append((spot, self._step.number + 1, word, result))
 
     def flush(self) -> None:
         """Write the ends, then hand on slots and tell parents."""
         step = self._step
         if self._rows:
-            step.run(SQL.put_ends, step.now, b"".join(self._tokens), as_json(self._rows))
+            step.put(SQL.put_ends, self._rows)
             step.ends = True
-            self._rows, self._tokens = [], {}
+            self._rows = []
         if self._leaving:
             leaving, self._leaving = self._leaving, []
-            known = facts(step, [seq for seq, *_ in leaving])
+            known = {row[0]: row for row in step.rows(SQL.kin, as_json([spot[0] for spot, *_ in leaving]))}
             freed: Counter[Lane] = Counter()
-            for seq, number, flags, word, result in leaving:
-                fact = known[seq]
-                if flags & Flag.SLOT:
-                    freed[fact.queue, str(fact.lane)] += 1
-                if fact.parent is not None:
-                    _deliver(step, fact, number, word, result)
+            for spot, number, word, result in leaving:
+                _, job, lane, parent = known[spot.seq]
+                if spot.flags & Flag.SLOT:
+                    freed[spot.queue, lane] += 1
+                if parent is not None:
+                    outcome = word.encode() if result is None else word.encode() + b" " + result
+                    _deliver(step, Put(DELIVERED, delivery_key(parent, job), outcome), parent, number)
             hand_on(step, freed)
 
     def _shelf(self, queue: str, state: State, keep: Keep) -> int:
+        known = self._shelves.get((queue, state, keep))
+        if known is not None:
+            return known
         rule = (queue, state, keep.count, keep.age)
         row = self._step.row(SQL.find_shelf, *rule)
         shelf = row[0] if row else int(self._step.run(SQL.add_shelf, *rule).lastrowid or 0)
@@ -78,14 +98,13 @@ class Ends:
         return shelf
 
 
-def _deliver(step: Step, child: Facts, number: int, word: str, result: bytes | None) -> None:
+def _deliver(step: Step, outcome: Put, job: JobId, number: int) -> None:
     """Leave a child's outcome for its parent, count it if it is new, and let the parent go when it was the last."""
-    row = step.row(SQL.living_parent, child.parent, number)
-    if row is None or child.parent is None:
+    row = step.row(SQL.living_parent, job, number)
+    if row is None:
         return
     (parent,) = row
-    value = word.encode() if result is None else word.encode() + b" " + result
-    _, new = write(step, Put(DELIVERED, delivery_key(child.parent, child.id), value))
+    _, new = write(step, outcome)
     if not new:
         return
     (delivered,) = step.row(SQL.deliver, parent)

@@ -1,5 +1,6 @@
 """Jobs come in: records are written, and each goes to its first place."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from packhorse.model.event import Change
@@ -7,7 +8,7 @@ from packhorse.model.job import NewJob, Receipt, State, Until
 from packhorse.model.reason import WaitReason
 from packhorse.stores.sqlite.lanes import admit
 from packhorse.stores.sqlite.place import Facts, Flag, Parked, Spot, to_waits
-from packhorse.stores.sqlite.step import SQL, Step, as_json
+from packhorse.stores.sqlite.step import SQL, Step, as_json, range_list
 
 
 def enqueue(step: Step, jobs: Sequence[NewJob]) -> list[Receipt]:
@@ -20,28 +21,28 @@ def enqueue(step: Step, jobs: Sequence[NewJob]) -> list[Receipt]:
 
 
 def _together(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
-    """All jobs with one statement; None, with nothing written, if some id is taken."""
+    """All jobs at once; None, with nothing written, if some id is taken."""
     now, ids = step.now, [job.id for job in jobs]
-    if len(set(ids)) != len(ids):
+    if len(set(ids)) != len(ids) or step.row(SQL.any_buried, b"".join(ids), as_json(range_list(len(ids)))):
         return None
+    first = step.number + 1
     dues = [max(job.at, now + job.delay) for job in jobs]
     rows = [
         (
-            job.queue, job.task, job.priority, due, 0 if job.lane is None else Flag.LANE,
-            job.payload.decode(), job.headers.decode(), job.tenant, job.lane, job.lane_limit,
+            seq, job.id, job.queue, job.task, job.priority, now, due, 0 if job.lane is None else Flag.LANE,
+            job.payload, job.headers, job.tenant, job.lane, job.lane_limit,
         )
-        for job, due in zip(jobs, dues, strict=True)
+        for seq, (job, due) in enumerate(zip(jobs, dues, strict=True), first)
     ]  # fmt: skip
-    first = step.number + 1
-    if step.run(SQL.add_jobs, first, b"".join(ids), now, as_json(rows)).rowcount != len(jobs):
+    if step.put(SQL.add_jobs, rows) != len(jobs):
         step.run(SQL.take_back_jobs, first)
         return None
     step.next(len(jobs))
-    if all(due <= now and job.lane is None for job, due in zip(jobs, dues, strict=True)):
+    if max(dues) <= now and all(job.lane is None for job in jobs):
         step.run(SQL.ready_new, first, step.number, now)
         step.work = True
-        for job in jobs:
-            step.count(job.queue, State.READY, 1)
+        for queue, count in Counter([job.queue for job in jobs]).items():
+            step.count(queue, State.READY, count)
     else:
         known = {
             first + index: _facts(first + index, job, due)

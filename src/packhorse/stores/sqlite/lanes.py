@@ -1,7 +1,7 @@
 """Lanes: a slot is taken when a job becomes ready and handed on when it ends, so claims know nothing of lanes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from packhorse.model.job import State
 from packhorse.model.reason import WaitReason
@@ -23,7 +23,8 @@ def admit(step: Step, spots: Sequence[tuple[Spot, int]], known: dict[int, Facts]
             ready.append((spot, moment))
     to_due(step, later)
     if asking:
-        ready = _merged(ready, _ask(step, asking, known), spots)
+        let_in = _ask(step, asking, known)
+        ready = _merged(ready, let_in, spots) if ready and let_in else ready or let_in
     to_ready(step, ready)
 
 
@@ -36,37 +37,53 @@ def _merged(
 
 def _ask(step: Step, asking: list[tuple[Spot, int]], known: dict[int, Facts]) -> list[tuple[Spot, int]]:
     """Those that found a free slot; the others stand behind their lane."""
-    lanes = list({(spot.queue, str(known[spot.seq].lane)): None for spot, _ in asking})
-    held = dict.fromkeys(lanes, 0)
-    for index, slots in step.rows(SQL.lanes_held, as_json(lanes)):
-        held[lanes[index]] = slots
-    queued = {lane for lane in lanes if held[lane] and step.row(SQL.lane_waits, *lane)}
+    lanes = [(spot.queue, str(known[spot.seq].lane)) for spot, _ in asking]
+    held, queued = _standing(step, lanes)
     taken: Counter[Lane] = Counter()
     let_in, behind = [], []
-    for spot, moment in asking:
-        lane = (spot.queue, str(known[spot.seq].lane))
-        if lane not in queued and held[lane] + taken[lane] < known[spot.seq].lane_limit:
+    for lane, (spot, moment) in zip(lanes, asking, strict=True):
+        if lane not in queued and held.get(lane, 0) + taken[lane] < known[spot.seq].lane_limit:
             taken[lane] += 1
             let_in.append((spot._replace(flags=spot.flags | Flag.SLOT), moment))
         else:
             queued.add(lane)
-            behind.append((spot, Parked(WaitReason.LANE, lane=lane[1])))
+            behind.append((spot, Parked(WaitReason.LANE, "", lane[1])))
     if taken:
         step.run(SQL.hold_lanes, as_json([(*lane, slots) for lane, slots in taken.items()]))
     to_waits(step, behind)
     return let_in
 
 
+def _standing(step: Step, lanes: Iterable[Lane]) -> tuple[dict[Lane, int], set[Lane]]:
+    """The slots that are held of lanes, and the lanes behind which somebody waits."""
+    held, queued = {}, set()
+    for queue, names in _by_queue(lanes).items():
+        for index, slots, waits in step.rows(SQL.lanes_held, queue, as_json(names)):
+            held[queue, names[index]] = slots
+            if waits:
+                queued.add((queue, names[index]))
+    return held, queued
+
+
+def _by_queue(lanes: Iterable[Lane]) -> dict[str, list[str]]:
+    """The names of lanes, each once: a list of texts is read in half the time of a list of pairs."""
+    names: dict[str, list[str]] = {}
+    for queue, lane in dict.fromkeys(lanes):
+        names.setdefault(queue, []).append(lane)
+    return names
+
+
 def hand_on(step: Step, freed: Counter[Lane]) -> None:
     """Give freed slots to those who wait longest; one round per slot, all lanes at once."""
     while freed:
-        lanes = list(freed)
-        heads = step.rows(SQL.next_in_lanes, as_json(lanes))
-        served = {lanes[row[0]] for row in heads}
-        spots = [Spot(*row)._replace(flags=row[5] | Flag.SLOT) for _, *row in heads]
+        spots, served = [], set()
+        for queue, names in _by_queue(freed).items():
+            for index, seq, priority, attempt, lost, flags in step.rows(SQL.next_in_lanes, queue, as_json(names)):
+                served.add((queue, names[index]))
+                spots.append(Spot(seq, queue, priority, attempt, lost, flags | Flag.SLOT))
         leave(step, State.WAITING, spots)
         to_ready(step, [(spot, step.now) for spot in spots])
-        if idle := [(*lane, -freed[lane]) for lane in lanes if lane not in served]:
+        if idle := [(*lane, -slots) for lane, slots in freed.items() if lane not in served]:
             step.run(SQL.hold_lanes, as_json(idle))
             step.run(SQL.empty_lanes, as_json(idle))
-        freed = Counter({lane: freed[lane] - 1 for lane in served if freed[lane] > 1})
+        freed = Counter({lane: freed[lane] - 1 for lane in freed if freed[lane] > 1 and lane in served})

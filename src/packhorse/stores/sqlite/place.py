@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from packhorse.model.job import State
 from packhorse.model.outcome import On
@@ -70,12 +70,12 @@ def facts(step: Step, seqs: Sequence[int]) -> dict[int, Facts]:
     return {row[0]: Facts(*row) for row in step.rows(SQL.facts, as_json(seqs))}
 
 
-def leave(step: Step, state: State, spots: Sequence[Spot]) -> None:
-    """Take jobs out of a place; ends are left by prune, drop and replay only."""
+def leave(step: Step, state: State, spots: Sequence[tuple[Any, ...]]) -> None:
+    """Take jobs (each its rowid, its queue and whatever else) out of a place; ends are left by prune, drop and replay only."""
     if not spots:
         return
-    step.run(LEAVE[state], as_json([spot.seq for spot in spots]))
-    _count(step, state, [spot.queue for spot in spots], -1)
+    step.run(LEAVE[state], as_json([spot[0] for spot in spots]))
+    _count(step, state, [spot[1] for spot in spots], -1)
 
 
 def to_ready(step: Step, spots: Sequence[tuple[Spot, int]]) -> None:
@@ -94,10 +94,10 @@ def to_due(step: Step, spots: Sequence[tuple[Spot, int]]) -> None:
 def _line_up(step: Step, statement: str, state: State, spots: Sequence[tuple[Spot, int]]) -> None:
     number = step.next(len(spots))
     rows = [
-        (spot.seq, spot.queue, spot.priority, moment, number + index, spot.attempt, spot.lost, spot.flags)
-        for index, (spot, moment) in enumerate(spots)
+        (seq, queue, priority, moment, number + index, attempt, lost, flags)
+        for index, ((seq, queue, priority, attempt, lost, flags), moment) in enumerate(spots)
     ]
-    step.run(statement, as_json(rows))
+    step.put(statement, rows)
     _count(step, state, [spot.queue for spot, _ in spots], 1)
 
 
@@ -106,15 +106,17 @@ def _count(step: Step, state: State, queues: Iterable[str], by: int) -> None:
         step.count(queue, state, by * count)
 
 
-def to_waits(step: Step, spots: Iterable[tuple[Spot, Parked]]) -> None:
+def to_waits(step: Step, spots: Sequence[tuple[Spot, Parked]]) -> None:
     """Make jobs wait, in this order."""
+    if not spots:
+        return
+    now, number = step.now, step.next(len(spots))
     rows = []
-    for spot, parked in spots:
-        on = (parked.on.kind, parked.on.key, parked.on.after) if parked.on else (None, None, None)
+    for (seq, queue, priority, attempt, lost, flags), (reason, detail, lane, pending, on) in spots:
+        kind, key, after = (on.kind, on.key, on.after) if on else (None, None, None)
         rows.append((
-            spot.seq, spot.queue, spot.priority, step.now, step.next(), spot.attempt, spot.lost, spot.flags,
-            parked.reason, parked.detail, parked.lane, parked.pending, *on,
+            seq, queue, priority, now, number, attempt, lost, flags, str(reason), detail, lane, pending, kind, key, after
         ))  # fmt: skip
-        step.count(spot.queue, State.WAITING, 1)
-    if rows:
-        step.run(SQL.put_waits, as_json(rows))
+        number += 1
+    step.put(SQL.put_waits, rows)
+    _count(step, State.WAITING, [spot.queue for spot, _ in spots], 1)

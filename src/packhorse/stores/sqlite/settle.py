@@ -1,55 +1,59 @@
 """Outcomes are written: each settlement whole or not at all, guarded by the token of its lease."""
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
 from packhorse.model import caps
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.event import Change
-from packhorse.model.ids import Token
+from packhorse.model.ids import JobId, Token
 from packhorse.model.job import KEEP_DONE, Failure, State
 from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
 from packhorse.model.reason import WaitReason
-from packhorse.stores.sqlite.ends import Ends
+from packhorse.stores.sqlite.ends import Ends, LeaseRow
 from packhorse.stores.sqlite.enqueue import enqueue
 from packhorse.stores.sqlite.place import Parked, Spot, leave, to_due, to_ready, to_waits
 from packhorse.stores.sqlite.records import expected, version, write
 from packhorse.stores.sqlite.step import SQL, Step, as_json, seqs_of
 from packhorse.stores.sqlite.streams import append
 
-_Held = tuple[int, str, int, int, int, int, Token, int, int]  # a spot, then token, step and whether it is cancelling
-
 
 class Settling:
-    """Settlements of one exchange, in order. What plain ends need is gathered and written at the end."""
+    """Settlements of one exchange, in order. Plain ends are gathered and written together."""
 
     def __init__(self, step: Step, leases: Sequence[Lease]) -> None:
         self._step = step
         self._ends = Ends(step)
-        self._gone: list[Spot] = []
-        self._done: list[tuple[Spot, Lease, Done]] = []
+        self._gone: list[tuple[Any, ...]] = []
+        self._done: list[tuple[LeaseRow, Done, JobId]] = []
         self._seqs = refs(step, leases)
-        self._held: dict[int, _Held] = {row[0]: row for row in step.rows(SQL.leases_of, as_json(self._seqs))}
+        self._held: dict[int, LeaseRow] = {row[0]: row for row in step.rows(SQL.leases_of, as_json(self._seqs))}
 
     def all(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle each and answer its verdict."""
-        verdicts = [self._one(settlement, seq) for settlement, seq in zip(settlements, self._seqs, strict=True)]
+        verdicts, held, written = [], self._held, Verdict.WRITTEN  # looking up a member of an enum is slow in 3.11
+        for settlement, seq in zip(settlements, self._seqs, strict=True):
+            row, lease, outcome = held.get(seq), settlement.lease, settlement.outcome
+            if row is None or row[6] != lease.token:
+                verdicts.append(self._not_held(lease, seq))
+            elif type(outcome) is Done and not settlement.effects:  # by far the most
+                del held[seq]
+                self._done.append((row, outcome, lease.id))
+                verdicts.append(written)
+            else:
+                verdicts.append(self._one(settlement, row))
         self._flush()
         return verdicts
 
-    def _one(self, settlement: Settlement, seq: int) -> Verdict:
+    def _not_held(self, lease: Lease, seq: int) -> Verdict:
+        repeated = self._flushed().row(SQL.settled_before, seq, lease.token, lease.id)
+        return Verdict.REPEATED if repeated else Verdict.LOST
+
+    def _one(self, settlement: Settlement, held: LeaseRow) -> Verdict:
         lease, outcome, effects = settlement.lease, settlement.outcome, settlement.effects
-        held = self._held.get(seq)
-        if held is None or held[6] != lease.token:
-            repeated = self._flushed().row(SQL.settled_before, seq, lease.token, lease.id)
-            return Verdict.REPEATED if repeated else Verdict.LOST
-        if type(outcome) is Done and not effects:  # by far the most
-            del self._held[seq]
-            self._done.append((Spot._make(held[:6]), lease, outcome))
-            return Verdict.WRITTEN
         if isinstance(outcome, Held) and outcome.step <= held[7]:
             return Verdict.REPEATED
         if effects and not _met(self._step, effects):
@@ -57,7 +61,7 @@ class Settling:
         self._write(lease, held, outcome, effects)
         return Verdict.WRITTEN
 
-    def _write(self, lease: Lease, held: _Held, outcome: Outcome, effects: Sequence[Effect]) -> None:
+    def _write(self, lease: Lease, held: LeaseRow, outcome: Outcome, effects: Sequence[Effect]) -> None:
         self._gather()
         step, spot = self._step, Spot._make(held[:6])
         if isinstance(outcome, Held):
@@ -127,13 +131,13 @@ class Settling:
         self._ends.flush()
 
     def _gather(self) -> None:
-        """Plain ends in a tight loop, before whatever comes after them."""
+        """Note the plain ends, before whatever comes after them."""
+        if not self._done:
+            return
         done, self._done = self._done, []
-        add = self._ends.add
-        for spot, lease, outcome in done:
-            add(spot, State.DONE, outcome.keep, lease.token, result=outcome.result)
-        self._gone += [spot for spot, _, _ in done]
-        self._step.changed(Change.DONE, [lease.id for _, lease, _ in done])
+        self._ends.add_done(done)
+        self._gone += [row for row, _, _ in done]
+        self._step.changed(Change.DONE, [job for _, _, job in done])
 
 
 def refs(step: Step, leases: Sequence[Lease]) -> list[int]:

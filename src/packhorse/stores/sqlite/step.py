@@ -1,8 +1,11 @@
 """One write verb inside a transaction: its moment, the numbers it hands out, what it has to report at the end."""
 
+import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -13,6 +16,9 @@ from packhorse.model.job import State
 from packhorse.stores.sql.statements import Statements
 
 SQL = Statements("packhorse.stores.sqlite")
+
+_ROW = re.compile(r"VALUES (\(\?[?, ]*\))")
+_BLOCK = 64
 
 
 def as_json(rows: object) -> str:
@@ -44,6 +50,20 @@ class Step:
         """The first row of a statement, or None."""
         return self.execute(statement, values).fetchone()
 
+    def put(self, statement: str, rows: Sequence[Sequence[object]]) -> int:
+        """Insert rows by a statement that is written for one, and answer how many went in.
+
+        Blocks of a power of two keep the prepared statements few. Rows as one JSON parameter take twice the time
+        (4.0 against 2.0 us a row of nine values), executemany 3.0 or more, and it gives up the GIL for each.
+        """
+        done = written = 0
+        while left := len(rows) - done:
+            size = min(_BLOCK, 1 << left.bit_length() - 1)
+            values = list(chain.from_iterable(rows[done : done + size]))
+            written += self.execute(_many(statement, size), values).rowcount
+            done += size
+        return written
+
     def next(self, count: int = 1) -> int:
         """The first of so many fresh numbers."""
         first = self.number + 1
@@ -67,6 +87,11 @@ class Step:
             self.execute(SQL.counts, (as_json(counts),))
         if events and (data := pack(self._changes)):
             self.execute(SQL.add_lifecycle, (self.now, data))
+
+
+@lru_cache(maxsize=256)
+def _many(statement: str, count: int) -> str:
+    return _ROW.sub(lambda row: "VALUES " + ", ".join([row[1]] * count), statement)
 
 
 def seqs_of(step: Step, ids: Sequence[JobId]) -> list[int | None]:

@@ -48,10 +48,10 @@ end
 
 -- `tail` is the reason \31 and, with a '=' before it, the result.
 local function end_with(id, row, verdict, keep, tail)
-  local head = row.head
-  row.proof = row.proof or row.token .. stamp .. row.counters
+  local head, front = row.head, row.front
+  front.proof = front.proof or front.token .. stamp .. front.counters
   remove(live, id)
-  finish(id, head, verdict, keep, row.proof, tail)
+  finish(id, head, verdict, keep, front.proof, tail)
   if not head.plain then leave(id, head, row.slot, WORDS[verdict], verdict == 'd' and #tail > 1 and sub(tail, 3)) end
 end
 

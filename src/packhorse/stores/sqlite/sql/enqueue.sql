@@ -6,15 +6,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_jobs
 -- All or nothing is the caller's affair: fewer rows than given means that some ids are taken.
-INSERT INTO jobs (
-    seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit
-)
-SELECT
-    ?1 + key, substr(?2, key * 16 + 1, 16), value ->> 0, value ->> 1, value ->> 2, ?3, value ->> 3, value ->> 4,
-    CAST(value ->> 5 AS BLOB), CAST(value ->> 6 AS BLOB), value ->> 7, value ->> 8, value ->> 9
-FROM json_each(?4)
-WHERE NOT EXISTS (SELECT 1 FROM tombs WHERE id = substr(?2, key * 16 + 1, 16))
+INSERT INTO jobs (seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
+
+-- name: any_buried
+SELECT 1 FROM json_each(?2) AS k CROSS JOIN tombs AS t ON t.id = substr(?1, k.value * 16 + 1, 16) LIMIT 1;
 
 -- name: take_back_jobs
 DELETE FROM jobs WHERE seq >= ?1;

@@ -1,3 +1,7 @@
+-- name: kin
+SELECT j.seq, j.id, j.lane, j.parent
+FROM json_each(?1) AS k CROSS JOIN jobs AS j ON j.seq = k.value;
+
 -- name: living_parent
 -- A parent that ended in the same step, but after its child, lived when the child ended.
 SELECT seq FROM jobs

@@ -1,9 +1,6 @@
 -- name: lanes_held
-SELECT k.key, l.held
-FROM json_each(?1) AS k CROSS JOIN lanes AS l ON l.queue = k.value ->> 0 AND l.lane = k.value ->> 1;
-
--- name: lane_waits
-SELECT 1 FROM waits WHERE queue = ?1 AND lane = ?2 LIMIT 1;
+SELECT k.key, l.held, EXISTS (SELECT 1 FROM waits AS w WHERE w.queue = ?1 AND w.lane = k.value)
+FROM json_each(?2) AS k CROSS JOIN lanes AS l ON l.queue = ?1 AND l.lane = k.value;
 
 -- name: hold_lanes
 INSERT INTO lanes (queue, lane, held)
@@ -17,11 +14,11 @@ WHERE held <= 0 AND (queue, lane) IN (SELECT value ->> 0, value ->> 1 FROM json_
 
 -- name: next_in_lanes
 -- The first behind each lane. By rowid, or the whole lane would be read.
-SELECT k.key, w.seq, w.queue, w.priority, w.attempt, w.lost, w.flags
-FROM json_each(?1) AS k
+SELECT k.key, w.seq, w.priority, w.attempt, w.lost, w.flags
+FROM json_each(?2) AS k
 CROSS JOIN waits AS w ON w.seq = (
     SELECT x.seq FROM waits AS x
-    WHERE x.queue = k.value ->> 0 AND x.lane = k.value ->> 1
+    WHERE x.queue = ?1 AND x.lane = k.value
     ORDER BY x.number
     LIMIT 1
 );

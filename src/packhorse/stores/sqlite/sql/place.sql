@@ -1,21 +1,17 @@
--- Moving jobs between places. Rows travel as one JSON array; whatever is decided is decided in Python.
+-- Moving jobs between places. What is put stands here for one row and is repeated for many (Step.put), rowids travel as
+-- one JSON array; whatever is decided is decided in Python.
 
 -- name: put_ready
 INSERT INTO ready (seq, queue, priority, since, number, attempt, lost, flags)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7
-FROM json_each(?1);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: put_due
 INSERT INTO due (seq, queue, priority, since, number, attempt, lost, flags)
-SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7
-FROM json_each(?1);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: put_waits
 INSERT INTO waits (seq, queue, priority, since, number, attempt, lost, flags, reason, detail, lane, pending, kind, key, after)
-SELECT
-    value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-    value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13, value ->> 14
-FROM json_each(?1);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: leave_ready
 DELETE FROM ready WHERE seq IN (SELECT value FROM json_each(?1));

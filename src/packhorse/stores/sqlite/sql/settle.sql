@@ -13,13 +13,8 @@ SELECT 1 FROM tombs WHERE id = ?3 AND token = ?2;
 UPDATE leases SET step = ?2 WHERE seq = ?1;
 
 -- name: put_ends
--- Tokens are few (one a claim) and travel as one joined blob; -1 is an end without a lease.
 INSERT INTO ends (seq, shelf, number, finished, token, attempt, lost, reason, result)
-SELECT
-    value ->> 0, value ->> 1, value ->> 2, ?1,
-    CASE WHEN value ->> 3 >= 0 THEN substr(?2, (value ->> 3) * 16 + 1, 16) END,
-    value ->> 4, value ->> 5, value ->> 6, CAST(value ->> 7 AS BLOB)
-FROM json_each(?3);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: find_shelf
 SELECT id FROM shelves WHERE queue = ?1 AND state = ?2 AND keep_count = ?3 AND keep_age = ?4;

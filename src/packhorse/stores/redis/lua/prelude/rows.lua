@@ -100,17 +100,30 @@ function stand(id, head, place, slot, counters, tail)
   add(live, id, NOBODY .. place .. (slot and '1' or '0') .. counters .. NO_STEP .. head.text .. tail .. letter)
 end
 
--- Reads a live row. Those of plain jobs of one claim are alike, so each different one is read once.
-local read = {}
+-- Reads a live row. Those of plain jobs of one claim are alike, so each different one is read once; of the others
+-- all that stands before the head is.
+local read, fronts = {}, {}
+local function front_of(text)
+  local packed = sub(text, 1, 44)
+  local found = fronts[packed]
+  if not found then
+    local mark = byte(packed, 34) - 48
+    found = {
+      token = sub(packed, 1, 16), place = PLACES[byte(packed, 33)], slot = mark % 2 == 1, cancelling = mark > 1,
+      counters = sub(packed, 35, 40), proof = false,
+    }
+    found.front, found.metatable = found, { __index = found }
+    fronts[packed] = found
+  end
+  return found
+end
+
 function row_of(text)
   local row = read[text]
   if row then return row end
-  local stop, mark = find(text, '\30', 45, true) + 1, byte(text, 34) - 48
-  row = {
-    text = text, token = sub(text, 1, 16), place = PLACES[byte(text, 33)], slot = mark % 2 == 1, cancelling = mark > 1,
-    counters = sub(text, 35, 40), head = head_of(sub(text, 45, stop)), proof = false,
-  }
-  if row.head.plain then read[text] = row end
+  local head = head_from(text, 45)
+  row = setmetatable({ text = text, head = head }, front_of(text).metatable)
+  if head.plain then read[text] = row end
   return row
 end
 
