@@ -129,6 +129,38 @@ class BadSignature(JobError):
     """Stored bytes whose signature does not fit them."""
 
 
+class JobNotFound(JobError):
+    """No job with this id, or not any more."""
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(f"There is no job {job_id}: it was never enqueued here, was removed, or is not kept any more")
+
+
+class JobFailed(JobError):
+    """The job whose result was asked for is dead."""
+
+    def __init__(self, job_id: str, task: str, reason: str | None, error: str, traceback: str) -> None:
+        self.job_id, self.task, self.reason, self.error, self.traceback = job_id, task, reason, error, traceback
+        super().__init__(f"The job {job_id} ({task}) is dead as {reason}: {error or 'no error was noted'}")
+
+
+class JobCancelled(JobError):
+    """The job whose result was asked for was called off."""
+
+    def __init__(self, job_id: str, task: str) -> None:
+        self.job_id, self.task = job_id, task
+        super().__init__(f"The job {job_id} ({task}) was cancelled: enqueue it again if it is still wanted")
+
+
+class ChildFailed(JobError):
+    """A job cannot run because one it waited for did not end well."""
+
+    def __init__(self, job_id: str, how: str) -> None:
+        self.job_id, self.how = job_id, how
+        super().__init__(f"The job {job_id} before this one ended as {how}: look there, or choose on_failure=")
+
+
 class RecordConflict(JobError):
     """A record that an attempt expected to be unchanged was changed meanwhile; nothing of the attempt was written."""
 

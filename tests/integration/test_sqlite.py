@@ -34,7 +34,7 @@ async def file(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
 
 
 def connection(store: SQLiteStore) -> sqlite3.Connection:
-    found = store._database._writing
+    found = store._seat.database._writing
     assert found is not None
     return found
 
@@ -127,7 +127,7 @@ async def test_a_failing_verb_does_not_harm_those_it_is_merged_with(file: SQLite
 
     jobs = [new() for _ in range(20)]
     calls = [file.jobs.enqueue([job]) for job in jobs]
-    answers = await asyncio.gather(*calls[:10], file._database.write(bad), *calls[10:], return_exceptions=True)
+    answers = await asyncio.gather(*calls[:10], file._seat.database.write(bad), *calls[10:], return_exceptions=True)
 
     assert [type(answer) for answer in answers].count(RuntimeError) == 1
     assert len([job for job in await file.jobs.get([job.id for job in jobs]) if job]) == 20
@@ -207,7 +207,7 @@ async def test_renewals_go_before_what_waits_already(file: SQLiteStore):
     def slow(step):
         asyncio.run_coroutine_threadsafe(block.wait(), loop).result()
 
-    first = asyncio.ensure_future(file._database.write(slow))
+    first = asyncio.ensure_future(file._seat.database.write(slow))
     await asyncio.sleep(0)
     later = [asyncio.ensure_future(file.jobs.enqueue([new()])) for _ in range(3)]
     await asyncio.sleep(0)

@@ -7,12 +7,15 @@ from typing import Any
 from packhorse.engine.context import Context
 from packhorse.engine.executors.process import Children
 from packhorse.engine.judge import Cause, judge
+from packhorse.engine.signals import Aside
 from packhorse.engine.registry import Arguments
+from packhorse.model import caps
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
 from packhorse.model.codec import About, Codec
 from packhorse.model.lease import Lease, Settlement
-from packhorse.model.outcome import Done
+from packhorse.model.outcome import Dead, Done, Outcome, Wait
+from packhorse.model.reason import WaitReason
 
 Middleware = Callable[[Context], AbstractContextManager[Any]]
 
@@ -34,6 +37,8 @@ class Attempts:
             with self._around(ctx):
                 value = await ctx.entry.call(*args, **options)
             return _done(ctx, value)
+        except Aside as aside:
+            return _settled(ctx, aside.outcome)
         except BaseException as error:  # noqa: BLE001 - also SystemExit and the like: the job failed, the worker lives
             return self.judged(ctx, error)
 
@@ -54,23 +59,38 @@ class Attempts:
         try:
             ctx.check()
             with self._around(ctx):
-                return await children.call(ctx, self.opened(ctx.lease))
+                return await children.call(ctx, self.payload(ctx))
         except BaseException as error:  # noqa: BLE001
             return self.judged(ctx, error)
 
     def judged(self, ctx: Context, error: BaseException) -> Settlement | None:
         """The settlement of an attempt that failed: its effects are dropped."""
-        policy, chance, now = ctx.entry.policy, self._chance(), self._clock.now()
+        policy, chance, now = ctx.policy, self._chance(), self._clock.now()
         outcome = judge(policy, ctx.lease, error, stopped=ctx.stopped, chance=chance, now=now)
+        if isinstance(outcome, Dead) and ctx.entry.halts and ctx.lease.lane is not None:
+            outcome = _halted(outcome)
         return None if outcome is None else Settlement(ctx.lease, outcome)
 
-    def opened(self, lease: Lease) -> bytes:
-        """The payload without its seals."""
-        return self._codec.open(lease.payload, About(lease.id, lease.task))
+    def payload(self, ctx: Context) -> bytes:
+        """The payload without its seals, and with what was fetched for it."""
+        if ctx.payload is not None:
+            return ctx.payload
+        return self._codec.open(ctx.lease.payload, About(ctx.lease.id, ctx.lease.task))
+
+    async def fetch(self, ctx: Context) -> Settlement | None:
+        """Complete the payload of an attempt; if that cannot be done it has none, and this is its settlement."""
+        assert ctx.entry.fetch is not None
+        ctx.entered = True
+        try:
+            ctx.check()
+            ctx.payload = await ctx.entry.fetch.payload(ctx.lease, self.payload(ctx))
+        except BaseException as error:  # noqa: BLE001
+            return self.judged(ctx, error)
+        return None
 
     def _arguments(self, ctx: Context) -> Arguments:
         ctx.check()
-        return ctx.entry.decode(self.opened(ctx.lease))
+        return ctx.entry.decode(self.payload(ctx))
 
     def _around(self, ctx: Context) -> AbstractContextManager[Any]:
         if not self._middleware:
@@ -82,8 +102,15 @@ class Attempts:
             return stack.pop_all()
 
 
+def _halted(dead: Dead) -> Wait:
+    """Its lane stands still until a person has looked: a job that waits keeps its slot."""
+    why = f"{dead.reason}: {dead.error.type}: {dead.error.message}".encode()[: caps.DETAIL].decode(errors="ignore")
+    return Wait(WaitReason.INTERVENTION, detail=why)
+
+
 def _done(ctx: Context, value: object) -> Settlement | None:
-    if ctx.stopped is Cause.LOST:
-        return None
-    result = ctx.entry.encode(value)
-    return Settlement(ctx.lease, Done(result, ctx.entry.policy.keep_done), tuple(ctx.effects))
+    return _settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
+
+
+def _settled(ctx: Context, outcome: Outcome) -> Settlement | None:
+    return None if ctx.stopped is Cause.LOST else Settlement(ctx.lease, outcome, tuple(ctx.effects))

@@ -38,12 +38,18 @@ class Caretaker:
 
     async def run(self) -> None:
         """Go round until cancelled."""
-        await asyncio.gather(*(self._keep(duty) for duty in self._duties))
+        async with asyncio.TaskGroup() as all_of_them:
+            for duty in self._duties:
+                all_of_them.create_task(self._keep(duty))
 
     async def _keep(self, duty: Duty) -> None:
         pause, failures = round(duty.every * self._chance() / 2), 0
         while True:
+            due = self._clock.steady() + pause
             await self._clock.sleep(pause)
+            if self._clock.steady() > due + duty.every:
+                pause = SOON  # this process stood still: first it sees to its own leases, or it would take them back
+                continue
             try:
                 more = await duty.run()
                 failures = 0

@@ -1,25 +1,40 @@
 """What user code can know and do about the attempt it runs in."""
 
 import asyncio
+import logging
 import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 from packhorse.engine.deadlines import Deadline
 from packhorse.engine.judge import Cause
 from packhorse.engine.registry import Entry
-from packhorse.errors import NotInAJob
+from packhorse.errors import InvalidOption, NotInAJob
 from packhorse.model import caps, codec
-from packhorse.model.effect import Effect, Enqueue, Publish
+from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.ids import id_text
 from packhorse.model.job import NewJob
 from packhorse.model.lease import Lease
+from packhorse.model.record import CHUNKS, chunk_key
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+T = TypeVar("T")
+
+HELD = 100  # effects that are written together while an attempt goes on
+CHUNKS_KEPT = 10_000
+CHUNK_AGE = 24 * 3600 * caps.SECOND
 
 _CURRENT: ContextVar["Context"] = ContextVar("packhorse_context")
+
+
+class Enqueueable(Protocol):
+    """What can be enqueued: a call, or a flow of calls."""
+
+    def jobs(self) -> Sequence[NewJob]:
+        """The jobs it is made of."""
 
 
 class Context:
@@ -32,6 +47,8 @@ class Context:
     def __init__(self, lease: Lease, entry: Entry) -> None:
         self.lease = lease
         self.entry = entry
+        self.policy = entry.tune(entry.policy, lease.headers)
+        self.payload: bytes | None = None  # once something had to be fetched for it
         self.effects: list[Effect] = []
         self.stopped: Cause | None = None
         self.begun = 0
@@ -42,12 +59,28 @@ class Context:
         self.deadline: int | None = None
         self.timer: Deadline | None = None
         self.note: Callable[[Context, bytes], None] | None = None
+        self.hold: Callable[[Context], None] | None = None
+        self.step = 0
+        self._held: deque[Effect] = deque()
+        self._chunks = 0
         self._ending = threading.Lock()
+
+    # -- what it is
 
     @property
     def job(self) -> str:
         """The id of the job."""
         return id_text(self.lease.id)
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return self.lease.task
+
+    @property
+    def queue(self) -> str:
+        """The queue it came from."""
+        return self.lease.queue
 
     @property
     def attempt(self) -> int:
@@ -60,29 +93,93 @@ class Context:
         return self.stopped is not None
 
     @cached_property
-    def headers(self) -> "Mapping[str, Any]":
+    def headers(self) -> Mapping[str, Any]:
         """What travels with the job."""
         return codec.decode(self.lease.headers, dict[str, Any])
+
+    @property
+    def tenant(self) -> str | None:
+        """For whom the job is."""
+        return self.headers.get("tenant")
+
+    @property
+    def user(self) -> str | None:
+        """By whom the job was asked for."""
+        return self.headers.get("user")
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The chain of work the job belongs to."""
+        return self.headers.get("correlation_id")
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When the job was stored."""
+        return datetime.fromtimestamp(self.lease.born / caps.SECOND, UTC)
 
     @property
     def idempotency_key(self) -> str:
         """The same for every try of this job, and for no other job."""
         return self.job
 
-    def enqueue(self, *jobs: NewJob) -> None:
-        """Enqueue jobs when, and only if, this attempt succeeds."""
-        self.effects += [Enqueue(job) for job in jobs]
+    @property
+    def fence(self) -> int:
+        """A number that is higher with every later attempt of this job, for systems that refuse lower ones."""
+        return self.lease.until
+
+    @cached_property
+    def log(self) -> "logging.LoggerAdapter[logging.Logger]":
+        """A logger whose lines say which job they are about."""
+        known = {"job_id": self.job, "task": self.task, "queue": self.queue, "attempt": self.attempt}
+        return logging.LoggerAdapter(
+            logging.getLogger("packhorse.job"), {**known, "correlation_id": self.correlation_id}
+        )
+
+    # -- what it can do
+
+    def enqueue(self, *wishes: Enqueueable) -> None:
+        """Enqueue calls and flows when, and only if, this attempt succeeds."""
+        for wish in wishes:
+            self.effects += [Enqueue(job) for job in wish.jobs()]
 
     def publish(self, stream: str, data: bytes, *, key: str | None = None) -> None:
         """Publish an event when, and only if, this attempt succeeds."""
         self.effects.append(Publish(stream, data, key))
 
-    def progress(self, value: object) -> None:
-        """Tell how far this attempt is; only the latest is kept."""
-        data = codec.encode(value)
+    def progress(self, percent: float, message: str = "") -> None:
+        """Tell how far this attempt is, from 0 to 100; only the latest is kept."""
+        if not 0 <= percent <= 100:
+            raise InvalidOption("progress", percent, "give a number from 0 to 100")
+        data = codec.encode({"percent": percent, "message": message})
         caps.text("progress", data, caps.PROGRESS)
         if self.note is not None:
             self.note(self, data)
+
+    def track(self, items: Iterable[T], total: int | None = None) -> Iterator[T]:
+        """Go through items and tell after each how far that is; ``total`` is for what does not know its length."""
+        count = total if total is not None else len(items) if isinstance(items, Sequence) else None
+        for number, item in enumerate(items, 1):
+            yield item
+            if count:
+                self.progress(min(100, round(100 * number / count, 1)), f"{number} of {count}")
+
+    def emit(self, chunk: object) -> None:
+        """Send a piece of the result to whoever reads the job's stream, now."""
+        key = chunk_key(self.lease.id, self.attempt, self._chunks)
+        self._held.append(Put(CHUNKS, key, codec.encode(chunk), expires=self.lease.until + CHUNK_AGE))
+        if self._chunks >= CHUNKS_KEPT:
+            self._held.append(Put(CHUNKS, chunk_key(self.lease.id, self.attempt, self._chunks - CHUNKS_KEPT), None))
+        self._chunks += 1
+        if self.hold is not None:
+            self.hold(self)
+
+    # -- what the engine does with it
+
+    def take_held(self) -> tuple[Effect, ...]:
+        """What is to be written while the attempt goes on, a bounded part of it."""
+        effects = tuple(self._held.popleft() for _ in range(min(HELD, len(self._held))))
+        self.step += bool(effects)
+        return effects
 
     def check(self) -> None:
         """Stop here if this attempt should come to its end."""
@@ -104,9 +201,14 @@ class Context:
         _CURRENT.set(self)
 
 
+def current_or_none() -> Context | None:
+    """The attempt this code runs in, if it runs in one."""
+    return _CURRENT.get(None)
+
+
 def current() -> Context:
     """The attempt this code runs in."""
-    try:
-        return _CURRENT.get()
-    except LookupError:
-        raise NotInAJob from None
+    ctx = current_or_none()
+    if ctx is None:
+        raise NotInAJob
+    return ctx

@@ -6,7 +6,8 @@ An attempt whose job was lost twice before runs alone: if it takes the worker do
 import asyncio
 import contextvars
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from packhorse.engine.attempt import Attempts
 from packhorse.engine.context import Context
@@ -97,12 +98,12 @@ class Crew:
     def take(self, leases: Sequence[Lease], valid_until: int) -> None:
         """Run these as slots come free."""
         for lease in leases:
-            entry = self._registry.find(lease.task)
+            entry = self._registry.find(lease.task, lease.queue)
             if entry is None:
                 self._settler.put(None, Settlement(lease, Wait(WaitReason.UNROUTABLE, detail=lease.task)))
                 continue
             ctx = Context(lease, entry)
-            ctx.valid_until, ctx.note = valid_until, self._note
+            ctx.valid_until, ctx.note, ctx.hold = valid_until, self._note, self._settler.hold
             if lease.id in self.held:  # it was taken back from us and is ours again, by another token
                 self.stop(self.held[lease.id], Cause.LOST)
             self.held[lease.id] = ctx
@@ -163,23 +164,37 @@ class Crew:
 
     def _may_queue(self, ctx: Context) -> bool:
         """Threads fetch their next job themselves while nothing else wants their slots."""
-        return ctx.entry.run is Run.THREAD and not self._tasks and ctx.entry.policy.timeout is None
+        return ctx.entry.run is Run.THREAD and not self._tasks and ctx.policy.timeout is None
 
     def _start(self, ctx: Context) -> None:
         ctx.begun = self._clock.steady()
-        if self._telemetry.wants(Name.STARTED):
-            self._telemetry.emit(Name.STARTED, lease=ctx.lease)
-        timeout = ctx.entry.policy.timeout
+        timeout = ctx.policy.timeout
         if timeout is not None:
             ctx.deadline = ctx.begun + timeout
             ctx.timer = self._deadlines.after(timeout, lambda: self.stop(ctx, Cause.TIMEOUT))
+        fetch = ctx.entry.fetch
+        if fetch is not None and fetch.wanted(ctx.lease.headers):
+            self._as_task(ctx, self._fetched(ctx))
+        else:
+            self._launch(ctx)
+
+    def _launch(self, ctx: Context) -> None:
         if ctx.entry.run is Run.THREAD:
             self._threaded.add(ctx)
             self._threads.put(ctx)
         else:
-            run = self._on_loop if ctx.entry.run is Run.ASYNC else self._in_process
-            loop = asyncio.get_running_loop()
-            self._tasks[ctx] = loop.create_task(run(ctx), context=contextvars.Context())
+            self._as_task(ctx, self._on_loop(ctx) if ctx.entry.run is Run.ASYNC else self._in_process(ctx))
+
+    def _as_task(self, ctx: Context, run: Coroutine[Any, Any, None]) -> None:
+        self._tasks[ctx] = asyncio.get_running_loop().create_task(run, context=contextvars.Context())
+
+    async def _fetched(self, ctx: Context) -> None:
+        ended = await self._attempts.fetch(ctx)
+        if ctx.payload is None:
+            self._left(ctx, ended)
+        else:
+            del self._tasks[ctx]
+            self._launch(ctx)
 
     async def _on_loop(self, ctx: Context) -> None:
         self._tell_start(ctx)
@@ -221,6 +236,7 @@ class Crew:
 
     def _settle(self, ctx: Context, settlement: Settlement | None) -> None:
         if settlement is None:
+            self._telemetry.emit(Name.LEASE_LOST, lease=ctx.lease)
             self.settled(ctx)
             self._settler.wake()
         else:

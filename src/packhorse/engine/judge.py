@@ -8,8 +8,15 @@ import msgspec
 
 from packhorse.engine import response
 from packhorse.engine.policy import Policy
-from packhorse.engine.signals import Cancel, Retry, Snooze
-from packhorse.errors import BadSignature, InvalidArguments, PayloadTooLarge, TooManyEffects, UndecodablePayload
+from packhorse.engine.signals import Cancel, Failed, Retry, Snooze
+from packhorse.errors import (
+    BadSignature,
+    ChildFailed,
+    InvalidArguments,
+    PayloadTooLarge,
+    TooManyEffects,
+    UndecodablePayload,
+)
 from packhorse.model import caps
 from packhorse.model.job import Failure, failure
 from packhorse.model.lease import Lease
@@ -19,6 +26,7 @@ from packhorse.model.reason import DeadReason
 
 PASSING: Final = frozenset((408, 425, 429))
 MOST_ASKED: Final = 1000
+REFUSED: Final = (msgspec.ValidationError, InvalidArguments, PayloadTooLarge, TooManyEffects, ChildFailed, Failed)
 
 
 class Cause(StrEnum):
@@ -169,7 +177,7 @@ def _answered(status: int | None) -> _Try | _End | None:
 
 def _refused(kind: type[BaseException]) -> bool:
     """Whether the error says that a value is wrong, and so would be at every try."""
-    if issubclass(kind, msgspec.ValidationError | InvalidArguments | PayloadTooLarge | TooManyEffects):
+    if issubclass(kind, REFUSED):
         return True
     return any(
         each.__name__ == "ValidationError" and str(each.__module__).partition(".")[0] in {"pydantic", "pydantic_core"}

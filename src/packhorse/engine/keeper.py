@@ -58,7 +58,9 @@ class Keeper:
     async def run(self) -> None:
         """Renew and beat until cancelled, then say goodbye."""
         try:
-            await asyncio.gather(self._keep(), self._watch())
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._keep())
+                both.create_task(self._watch())
         finally:
             await first(self._goodbye(), self._clock.sleep(LAST_WORDS))
 

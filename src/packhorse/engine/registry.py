@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from packhorse.engine.policy import Policy
 from packhorse.errors import ConfigError, DuplicateTask
 from packhorse.model import caps, codec
+from packhorse.model.lease import Lease
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -32,16 +33,38 @@ def plain(value: object) -> bytes | None:
     return None if value is None else codec.encode(value)
 
 
+def as_it_is(policy: Policy, _headers: bytes) -> Policy:
+    """The policy of a task whose jobs do not ask for another one."""
+    return policy
+
+
+class Fetch(Protocol):
+    """Completes the payload of a job with something that only the store knows."""
+
+    def wanted(self, headers: bytes) -> bool:
+        """Whether there is anything to fetch for a job; asked for every one."""
+
+    async def payload(self, lease: Lease, payload: bytes) -> bytes:
+        """The payload, completed."""
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as the engine sees it: a name, a function and how to treat them."""
+    """A task as the engine sees it: a name, a function and how to treat them.
+
+    ``tune`` makes the policy of one job from the task's and the job's headers. If it ``halts``, a job that fails for good
+    holds up its lane until a person has looked.
+    """
 
     name: str
     call: Callable[..., Any]
     run: Run = Run.ASYNC
     policy: Policy = msgspec.field(default_factory=Policy)
     aliases: tuple[str, ...] = ()
+    fetch: Fetch | None = None
     decode: Callable[[bytes], Arguments] = keywords
+    tune: Callable[[Policy, bytes], Policy] = as_it_is
     encode: Callable[[Any], bytes | None] = plain
+    halts: bool = False
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.aliases):
@@ -65,8 +88,8 @@ class Registry:
                 raise DuplicateTask(taken[0])
             self._entries |= dict.fromkeys((entry.name, *entry.aliases), entry)
 
-    def find(self, task: str) -> Entry | None:
-        """The task with this name or alias."""
+    def find(self, task: str, queue: str = "default") -> Entry | None:  # noqa: ARG002 - an app's differs by queue
+        """What runs a job of this task in this queue."""
         return self._entries.get(task)
 
     @property

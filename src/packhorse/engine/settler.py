@@ -9,6 +9,7 @@ from packhorse.engine.bell import Bell
 from packhorse.engine.context import Context
 from packhorse.model import caps
 from packhorse.model.lease import Settlement
+from packhorse.model.outcome import Held
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -26,9 +27,11 @@ class Settler:
         self._left = left
         self._ended: deque[tuple[Context, Settlement | None]] = deque()
         self._waiting: deque[Ended] = deque()
+        self._holding: deque[Context] = deque()
 
     def put(self, ctx: Context | None, settlement: Settlement) -> None:
         """Something ended, told on the loop."""
+        self._hold()
         self._waiting.append(Ended(settlement, ctx))
         self._bell.ring()
 
@@ -37,6 +40,18 @@ class Settler:
         self._ended.append((ctx, settlement))
         self._bell.ring_from_outside()
 
+    def hold(self, ctx: Context) -> None:
+        """An attempt wants something written while it goes on; from any thread."""
+        self._holding.append(ctx)
+        self._bell.ring_from_outside()
+
+    def _hold(self) -> None:
+        """What attempts want written, before their ends."""
+        while self._holding:
+            ctx = self._holding.popleft()
+            while effects := ctx.take_held():
+                self._waiting.append(Ended(Settlement(ctx.lease, Held(ctx.step), effects), ctx))
+
     def wake(self) -> None:
         """Something changed that an exchange should look at."""
         self._bell.ring()
@@ -44,10 +59,11 @@ class Settler:
     @property
     def backlog(self) -> int:
         """How many settlements wait for the store."""
-        return len(self._waiting) + len(self._ended)
+        return len(self._waiting) + len(self._ended) + len(self._holding)
 
     def take(self) -> list[Ended]:
         """The next settlements for one exchange."""
+        self._hold()
         while self._ended:
             ctx, settlement = self._ended.popleft()
             self._left(ctx, settlement)

@@ -1,6 +1,7 @@
 """What user code raises on purpose to say how its attempt is to end; none of these is an error of Packhorse."""
 
 from packhorse.model.duration import Duration, micros
+from packhorse.model.outcome import Outcome
 
 
 class Retry(Exception):
@@ -25,3 +26,15 @@ class Cancel(Exception):
     def __init__(self, why: str = "") -> None:
         super().__init__(*((why,) if why else ()))
         self.why = why
+
+
+class Failed(Exception):
+    """It failed and will not get better: the job is dead at once."""
+
+
+class Aside(BaseException):
+    """Ends an attempt with an outcome and its effects: for the features that are built of jobs, not for user code."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("the attempt stands aside")
+        self.outcome = outcome

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from packhorse.engine.attempt import Attempts
 from packhorse.engine.crew import Crew
+from packhorse.engine.judge import Cause
 from packhorse.engine.settler import Ended, Settler
 from packhorse.errors import OutcomeUnknown, RecordConflict, StoreUnavailable
 from packhorse.model.lease import Verdict
-from packhorse.model.outcome import Again, Cancelled, Dead, Done, Outcome, Wait
+from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
@@ -31,6 +32,10 @@ class Verdicts:
     def heard(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
         """Let go of what is settled and of what is no longer ours."""
         for ended, verdict in zip(batch, verdicts, strict=True):
+            if isinstance(ended.settlement.outcome, Held):
+                if verdict is Verdict.LOST and ended.ctx is not None:
+                    self._crew.stop(ended.ctx, Cause.LOST)
+                continue
             if verdict is Verdict.CONFLICT:
                 self._failed(ended, RecordConflict())
                 continue
@@ -61,7 +66,7 @@ class Verdicts:
         """The store will not have this settlement: the attempt failed; if it will not have that either, let it go."""
         ctx = ended.ctx
         self._telemetry.emit(Name.SETTLEMENT_REFUSED, lease=ended.settlement.lease, error=error)
-        if ctx is None:
+        if ctx is None or isinstance(ended.settlement.outcome, Held):
             return
         settlement = None if ctx.refused else self._attempts.judged(ctx, error)
         ctx.refused = True

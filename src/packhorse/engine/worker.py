@@ -235,7 +235,9 @@ class Worker:
             telemetry=self._telemetry,
         )
         try:
-            await asyncio.gather(keeper.run(), self._lag.run())
+            async with asyncio.TaskGroup() as both:
+                both.create_task(keeper.run())
+                both.create_task(self._lag.run())
         except Exception as error:  # noqa: BLE001 - without it every lease would run out
             self._loop.call_soon_threadsafe(self._fail, error)
 

@@ -34,6 +34,7 @@ class Change(StrEnum):
     CANCELLED = "c"
     LOST = "l"
     REPLAYED = "p"
+    PROMOTED = "u"
 
 
 def pack(changes: Mapping[Change, Iterable[JobId]]) -> bytes:

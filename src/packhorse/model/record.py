@@ -3,6 +3,7 @@
 import msgspec
 
 DELIVERED = "packhorse.delivered"
+CHUNKS = "packhorse.chunks"
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -19,3 +20,8 @@ class Record(msgspec.Struct, frozen=True):
 def delivery_key(parent: bytes, child: bytes) -> str:
     """Under which key of kind ``packhorse.delivered`` a child's outcome is left for its parent."""
     return f"{parent.hex()}/{child.hex()}"
+
+
+def chunk_key(job: bytes, attempt: int, number: int) -> str:
+    """Under which key of kind ``packhorse.chunks`` a piece of a job's result is kept."""
+    return f"{job.hex()}/{attempt:06d}/{number:09d}"

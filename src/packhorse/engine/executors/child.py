@@ -117,7 +117,7 @@ class Runner:
     def _hear(self, frame: frames.Frame) -> None:
         match frame:
             case frames.Call(lease, left):
-                entry = self.registry.find(lease.task)
+                entry = self.registry.find(lease.task, lease.queue)
                 if entry is None:
                     self._line.send(frames.Unknown())
                     return
@@ -267,7 +267,7 @@ def main(origin: str, descriptor: int, lifeline: int) -> None:
     try:
         runner.registry = load(origin)
     except BaseException:  # noqa: BLE001 - a module may even exit while it is imported; the worker is told
-        line.send(frames.Ready(traceback.format_exc()))
+        line.send(frames.Ready(traceback.format_exc().encode("utf-8", "replace").decode()))
     else:
         line.send(frames.Ready())
         runner.serve()

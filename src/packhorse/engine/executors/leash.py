@@ -172,7 +172,10 @@ class Child(asyncio.Protocol):
         if self.leaving:
             return f"was killed: {self.leaving}"
         code = 0 if self._code is None else self._code
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        if code >= 0:
+            return f"ended with exit code {code}"
+        names = {number.value: number.name for number in signal.Signals}
+        return f"was ended by {names.get(-code, f'signal {-code}')}"
 
     # -- talking
 
@@ -206,11 +209,12 @@ class Child(asyncio.Protocol):
 
     def _hear(self, frame: frames.Frame) -> None:
         match frame:
-            case frames.Ready(error):
+            case frames.Ready(error) if not self.ready.done():
                 self._relax()
                 if error:
-                    self.ready.set_exception(ChildNotStarted(self._origin, f"it cannot be loaded there.\n{error}"))
-                    self.kill("its tasks cannot be loaded")
+                    gist = error.rstrip().rpartition("\n")[2]
+                    self.ready.set_exception(ChildNotStarted(self._origin, f"it cannot load it: {gist}\n{error}"))
+                    self.kill("it cannot load its tasks")
                 else:
                     self.ready.set_result(None)
             case frames.Begun():

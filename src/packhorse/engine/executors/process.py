@@ -60,7 +60,7 @@ class Children:
         self._children: set[Child] = set()
         self._idle: list[Child] = []
         self._waiting: deque[asyncio.Future[Child]] = deque()
-        self._starts: set[asyncio.Task[None]] = set()
+        self._starts: set[asyncio.Task[Any]] = set()
         self._failures, self._not_before = 0, 0
         self._closed = False
 
@@ -118,7 +118,7 @@ class Children:
         while self._starts and not self._failures:
             await asyncio.wait(self._starts, return_when=asyncio.FIRST_COMPLETED)
 
-    async def close(self, grace: int = 0) -> None:
+    async def close(self, grace: int = caps.SECOND) -> None:
         """Take no more calls, let running ones end within the grace and kill the rest; then no child is left."""
         self._closed = True
         self._refuse(CLOSING)
@@ -208,20 +208,22 @@ class Children:
         start.add_done_callback(self._starts.discard)
 
     async def _bring_up(self, child: Child) -> None:
-        if self._failures:
-            await self._clock.sleep(max(0, self._not_before - self._clock.steady()))
-        if child.gone.done():
-            return
         try:
-            await child.start(_path(self._folder), self._folder, START)
+            if self._failures:
+                await self._clock.sleep(max(0, self._not_before - self._clock.steady()))
+            if not child.gone.done():
+                await child.start(_path(self._folder), self._folder, START)
+                self._failures = 0
+                self._offer(child)
         except ChildNotStarted as error:
             self._failures += 1
             self._not_before = self._clock.steady() + BACKOFF.delay(self._failures, 0.5)
             self._telemetry.emit(Name.CHILD_DIED, error=error, failures=self._failures)
             self._refuse(error.why)
-        else:
-            self._failures = 0
-            self._offer(child)
+        finally:
+            if (task := asyncio.current_task()) is not None:
+                self._starts.discard(task)  # at once: who comes next must not count on this start
+            self._grow()
 
     def _left(self, child: Child) -> None:
         """A child is gone."""

@@ -113,6 +113,11 @@ class PostgresJobs:
         _check(ids)
         return _each(ids, await self._namespace.write("replay", ids, self._namespace.events, self._namespace.now()))
 
+    async def promote(self, ids: Sequence[JobId]) -> list[bool]:
+        """Make scheduled jobs, and jobs that wait for a person, ready now, and say which were."""
+        edge.ids(ids)
+        return _each(ids, await self._namespace.write("promote", ids, self._namespace.events, self._namespace.now()))
+
     async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
         """Keep the latest progress of running jobs."""
         caps.items("notes", notes)

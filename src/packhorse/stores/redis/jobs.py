@@ -92,6 +92,10 @@ class Jobs:
         """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were."""
         return await self._each("replay", ids)
 
+    async def promote(self, ids: Sequence[JobId]) -> list[bool]:
+        """Make scheduled jobs, and jobs that wait for a person, ready now, and say which were."""
+        return await self._each("promote", ids)
+
     async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
         """Keep the latest progress of running jobs."""
         edge.notes(notes)

@@ -63,7 +63,7 @@ def _shared_out(step: Step, ask: Ask) -> list[Lease]:
     """Each queue its share; what one cannot fill goes to the others, up to their most."""
     giving = set(_giving(step, ask))
     for queue in giving:
-        promote(step, queue)
+        come_due(step, queue)
     left = ask.total
     got: dict[str, list[Row]] = {}
     for share in ask.shares:
@@ -87,7 +87,7 @@ def _order(found: tuple[Row, str]) -> Row:
     return found[0][1:4]
 
 
-def promote(step: Step, queue: str) -> None:
+def come_due(step: Step, queue: str) -> None:
     """Move jobs whose moment has come on to ready, at most 500."""
     rows = step.rows(SQL.due_now, queue, step.now)
     if not rows:

@@ -56,6 +56,7 @@ class Database:
         self._writer: Line | None = None
         self._reader: Line | None = None
         self._lock: int | None = None
+        self._users = 0
 
     # -- opening and closing
 
@@ -98,22 +99,32 @@ class Database:
         return connection
 
     def start(self) -> None:
-        """Begin to serve calls."""
+        """Begin to serve calls, of one more user."""
         self.connect()
+        self._users += 1
         if not self.memory and self._writer is None:
             self._reading = self._connection()
             self._writer = Line("packhorse-sqlite-writer", self._serve_writes)
             self._reader = Line("packhorse-sqlite-reader", self._serve_reads)
 
     async def stop(self) -> None:
-        """Serve what waits, end the threads, close the file."""
+        """One user less; after the last, serve what waits, end the threads, close the file."""
+        self._users -= 1
+        if self._users:
+            return
         forked = self._pid != os.getpid()
         lines, self._writer, self._reader = (self._writer, self._reader), None, None
         for line in lines:
             if line is not None and not forked:
                 await asyncio.to_thread(line.stop)
+        self.forget()
+
+    def forget(self) -> None:
+        """Close the file, if nobody uses it."""
+        if self._users:
+            return
         reading, writing, self._reading, self._writing = self._reading, self._writing, None, None
-        if forked:
+        if self._pid != os.getpid():
             return
         if reading is not None:
             reading.close()
@@ -268,10 +279,23 @@ class Database:
 
     # -- schema
 
+    @property
+    def running(self) -> bool:
+        """Whether somebody uses it in this process."""
+        return self._users > 0 and self._pid == os.getpid()
+
     def script(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run schema work alone, before calls are served."""
+        """Run schema work alone: on the one connection before calls are served, on its own one while they are."""
         self.connect()
-        connection = self._alive(self._writing)
+        if self.memory:
+            with self._inline:
+                return self._alone(self._alive(self._writing), work)
+        if not self.running:
+            return self._alone(self._alive(self._writing), work)
+        with contextlib.closing(self._connection()) as connection:
+            return self._alone(connection, work)
+
+    def _alone(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             with self._locked():
                 connection.execute("BEGIN IMMEDIATE")

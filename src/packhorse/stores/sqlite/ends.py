@@ -113,4 +113,5 @@ def _deliver(step: Step, outcome: Put, job: JobId, number: int) -> None:
         spot = Spot(parent, *waiting)
         known = facts(step, [parent])
         leave(step, State.WAITING, [spot])
-        admit(step, [(spot, max(known[parent].due, step.now))], known)
+        moment = step.now if step.row(SQL.tried, parent) else max(known[parent].due, step.now)
+        admit(step, [(spot, moment)], known)

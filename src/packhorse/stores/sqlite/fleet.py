@@ -4,14 +4,14 @@ import msgspec
 
 from packhorse.model.worker import Worker
 from packhorse.stores import edge
-from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL, Step
 
 
 class SQLiteFleet:
     """The workers that live."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Seat) -> None:
         self._database = database
 
     async def beat(self, worker: Worker, ttl: int) -> None:

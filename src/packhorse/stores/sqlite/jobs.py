@@ -11,7 +11,7 @@ from packhorse.model.reason import WaitReason
 from packhorse.stores import edge
 from packhorse.stores.sqlite import look, upkeep
 from packhorse.stores.sqlite.claim import claim, nothing
-from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.enqueue import enqueue
 from packhorse.stores.sqlite.queues import counts
 from packhorse.stores.sqlite.settle import Settling, refs
@@ -21,7 +21,7 @@ from packhorse.stores.sqlite.step import SQL, Step, as_json
 class SQLiteJobs:
     """The life of jobs."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Seat) -> None:
         self._database = database
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
@@ -87,6 +87,11 @@ class SQLiteJobs:
         """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were."""
         edge.ids(ids)
         return await self._database.write(lambda step: upkeep.replay(step, ids))
+
+    async def promote(self, ids: Sequence[JobId]) -> list[bool]:
+        """Make scheduled jobs, and jobs that wait for a person, ready now, and say which were."""
+        edge.ids(ids)
+        return await self._database.write(lambda step: upkeep.promote(step, ids))
 
     async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
         """Keep the latest progress of running jobs."""

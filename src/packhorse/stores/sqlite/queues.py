@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from packhorse.model.job import State
 from packhorse.model.queue import Counts, QueueStats
 from packhorse.stores import edge
-from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL, Step
 
 
@@ -21,7 +21,7 @@ def counts(step: Step) -> Mapping[str, Counts]:
 class SQLiteQueues:
     """Queues as a whole."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Seat) -> None:
         self._database = database
 
     async def pause(self, queues: Sequence[str]) -> None:

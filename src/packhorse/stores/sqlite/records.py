@@ -8,7 +8,7 @@ from packhorse.model.page import Page
 from packhorse.model.record import Record
 from packhorse.stores import edge
 from packhorse.stores.sql.prefix import after_prefix
-from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.lanes import admit
 from packhorse.stores.sqlite.place import Spot, facts, leave
 from packhorse.stores.sqlite.step import SQL, Step, as_json
@@ -43,7 +43,7 @@ def write(step: Step, put: Put) -> tuple[int, bool]:
 class SQLiteRecords:
     """Small keyed values with versions."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Seat) -> None:
         self._database = database
 
     async def put(self, puts: Sequence[Put]) -> list[int | None]:

@@ -15,6 +15,7 @@ from packhorse.stores.sqlite.fleet import SQLiteFleet
 from packhorse.stores.sqlite.jobs import SQLiteJobs
 from packhorse.stores.sqlite.queues import SQLiteQueues
 from packhorse.stores.sqlite.records import SQLiteRecords
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL
 from packhorse.stores.sqlite.streams import SQLiteStreams
 
@@ -27,33 +28,37 @@ class SQLiteStore:
     """Where all state is kept: one file, or memory."""
 
     def __init__(self, url: str, *, clock: Clock | None = None, events: bool = True) -> None:
-        self._database = Database(path_of(url), clock=clock, events=events)
-        self.jobs = SQLiteJobs(self._database)
-        self.queues = SQLiteQueues(self._database)
-        self.records = SQLiteRecords(self._database)
-        self.streams = SQLiteStreams(self._database)
-        self.fleet = SQLiteFleet(self._database)
+        self._sit(Seat(Database(path_of(url), clock=clock, events=events)))
+
+    def _sit(self, seat: Seat) -> None:
+        self._seat = seat
+        self.jobs = SQLiteJobs(seat)
+        self.queues = SQLiteQueues(seat)
+        self.records = SQLiteRecords(seat)
+        self.streams = SQLiteStreams(seat)
+        self.fleet = SQLiteFleet(seat)
 
     async def open(self) -> None:
         """Connect, and refuse a layout that this release cannot work with."""
-        await asyncio.to_thread(self._database.script, lambda connection: check(MIGRATIONS, _taken(connection)))
-        self._database.start()
+        await self._seat.take(lambda connection: check(MIGRATIONS, _taken(connection)))
 
     async def close(self) -> None:
         """Let go of everything."""
-        await self._database.stop()
+        await self._seat.leave()
 
     async def migrate(self) -> list[str]:
         """Bring the layout up to date and answer the names of the steps taken."""
-        return await asyncio.to_thread(self._database.script, _migrate)
+        return await asyncio.to_thread(self._seat.database.script, _migrate)
 
     async def ping(self) -> int:
         """Answer with the store's time."""
-        return await self._database.read(lambda step: step.now)
+        return await self._seat.read(lambda step: step.now)
 
-    def twin(self) -> "SQLiteTwin":
+    def twin(self) -> "SQLiteStore":
         """Answer a second store of the same place: it stands in line for the same writer, renewals first."""
-        return SQLiteTwin(self)
+        twin = SQLiteStore.__new__(SQLiteStore)
+        twin._sit(Seat(self._seat.database))
+        return twin
 
     async def maintain(self) -> list[str]:
         """Answer that nothing was tidied: the writer checkpoints by itself."""
@@ -61,24 +66,7 @@ class SQLiteStore:
 
     def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for."""
-        return self._database.wakes.listen(topic)
-
-
-class SQLiteTwin:
-    """The same store for another event loop. One process has one writer; it lives as long as the store itself is open."""
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
-        self.jobs, self.queues, self.records = store.jobs, store.queues, store.records
-        self.streams, self.fleet = store.streams, store.fleet
-        self.migrate, self.ping, self.maintain = store.migrate, store.ping, store.maintain
-        self.wakes, self.twin = store.wakes, store.twin
-
-    async def open(self) -> None:
-        """Nothing to open."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
+        return self._seat.listen(topic)
 
 
 def path_of(url: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from packhorse.model.effect import Publish
 from packhorse.model.event import LIFECYCLE, Event
 from packhorse.stores import edge
-from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL, Step, as_json
 
 
@@ -32,7 +32,7 @@ def append(step: Step, events: Sequence[Publish]) -> list[int]:
 class SQLiteStreams:
     """Append-only logs of events."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Seat) -> None:
         self._database = database
 
     async def publish(self, events: Sequence[Publish]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What keeps the store tidy and people in charge: reap, release, cancel, replay, drop, prune."""
+"""What keeps the store tidy and people in charge: reap, release, cancel, replay, promote, drop, prune."""
 
 from collections.abc import Iterator, Sequence
 
@@ -98,6 +98,20 @@ def _retaken(step: Step, fact: Facts) -> bool:
         return False
     step.run(SQL.take_unique, fact.unique_key, fact.id, None)
     return True
+
+
+def promote(step: Step, ids: Sequence[JobId]) -> list[bool]:
+    """Make jobs ready whose moment is to come, or that wait for a person."""
+    seqs = seqs_of(step, ids)
+    states, spots = {}, {}
+    for seq, state, *rest in step.rows(SQL.promotable, as_json(seqs), step.now, WaitReason.INTERVENTION):
+        states[seq], spots[seq] = State(state), Spot(seq, *rest)
+    moving = {seq: job for job, seq in zip(ids, seqs, strict=True) if seq in spots}  # each once, in the order given
+    for place in (State.SCHEDULED, State.WAITING):
+        leave(step, place, [spots[seq] for seq in moving if states[seq] is place])
+    admit(step, [(spots[seq], step.now) for seq in moving], facts(step, list(spots)))
+    step.changed(Change.PROMOTED, moving.values())
+    return [moving.pop(seq, None) is not None for seq in seqs]
 
 
 def drop(step: Step, ids: Sequence[JobId]) -> list[bool]:

@@ -68,7 +68,14 @@ BEGIN
           AND waits.pending <= families.delivered
         RETURNING waits.*
     ), moved AS MATERIALIZED (
-        SELECT gone.*, jobs.due
+        SELECT
+            gone.*,
+            CASE
+                WHEN (
+                    SELECT 1 FROM {schema}.tries WHERE tries.id = gone.id ORDER BY tries.id, tries.seq LIMIT 1
+                ) IS NULL THEN jobs.due
+                ELSE 0  -- one that was run before has had its moment
+            END AS due
         FROM gone
         JOIN {schema}.jobs USING (id)
     ), to_due AS (

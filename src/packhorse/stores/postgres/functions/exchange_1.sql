@@ -115,7 +115,7 @@ BEGIN
     END IF;
 
     IF a_worker IS NOT NULL THEN
-        v_newcomers := v_newcomers || {schema}.promote_1(a_queues, v_now);
+        v_newcomers := v_newcomers || {schema}.come_due_1(a_queues, v_now);
     END IF;
     IF v_ids IS NOT NULL OR v_newcomers IS NOT NULL THEN
         v_ready := v_ready || {schema}.conclude_1(v_ids, v_ended, v_newcomers, v_now);

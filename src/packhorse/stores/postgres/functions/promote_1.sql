@@ -1,55 +1,59 @@
--- Jobs of these queues that have come due and must ask their lane first; at most 500 of each queue.
-CREATE FUNCTION {schema}.promote_1(a_queues text[], a_now bigint)
-RETURNS {schema}.newcomer[]
+-- Make scheduled jobs, and jobs that wait for a person, ready now, and answer which were.
+-- Places are locked by id, then lanes; one that is just moved by another call has been there before or will be after.
+CREATE FUNCTION {schema}.promote_1(a_ids uuid[], a_log boolean, a_now bigint)
+RETURNS SETOF uuid
 LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET jit = off
 AS $packhorse$
 DECLARE
-    v_queue text;
-    v_come {schema}.newcomer[];
+    v_now bigint := {schema}.moment_1(a_now);
+    v_ids uuid[];
     v_newcomers {schema}.newcomer[];
 BEGIN
-    FOREACH v_queue IN ARRAY a_queues LOOP
-        -- Order and limit pin the index: a mere condition may be planned as a scan of all that is scheduled.
-        CONTINUE WHEN coalesce(
-            (
-                SELECT due
-                FROM {schema}.due
-                WHERE queue = v_queue
-                  AND lane IS NOT NULL
-                  AND NOT slot
-                ORDER BY queue, due, seq
-                LIMIT 1
-            ) > a_now,
-            true
-        );
-        WITH gone AS (
-            DELETE FROM {schema}.due
-            WHERE ctid = ANY (ARRAY(
-                SELECT ctid
-                FROM {schema}.due
-                WHERE queue = v_queue
-                  AND lane IS NOT NULL
-                  AND NOT slot
-                  AND due <= a_now
-                ORDER BY queue, due, seq
-                LIMIT 500
-                FOR UPDATE SKIP LOCKED
-            ))
-            RETURNING *
-        ), counted AS (
-            INSERT INTO {schema}.deltas (queue, scheduled)
-            SELECT queue, -count(*)
-            FROM gone
-            GROUP BY queue
+    WITH from_due AS (
+        DELETE FROM {schema}.due
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM {schema}.due WHERE id = ANY (a_ids) AND due > v_now ORDER BY id FOR UPDATE
+        ))
+        RETURNING *
+    ), from_waits AS (
+        DELETE FROM {schema}.waits
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM {schema}.waits WHERE id = ANY (a_ids) AND reason = 'intervention' ORDER BY id FOR UPDATE
+        ))
+        RETURNING *
+    ), gone AS MATERIALIZED (
+        SELECT id, parent, attempt, lost, priority, lane_limit, slot, scope, queue, lane, 1 AS scheduled FROM from_due
+        UNION ALL
+        SELECT id, parent, attempt, lost, priority, lane_limit, slot, scope, queue, lane, 0 FROM from_waits
+    ), counted AS (
+        INSERT INTO {schema}.deltas (queue, scheduled, waiting)
+        SELECT queue, -sum(scheduled), -sum(1 - scheduled)
+        FROM gone
+        GROUP BY queue
+    )
+    SELECT
+        array_agg(id ORDER BY array_position(a_ids, id)),
+        array_agg(
+            ROW (id, parent, v_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane)::{schema}.newcomer
+            ORDER BY array_position(a_ids, id)
         )
-        SELECT array_agg(
-            ROW (id, parent, due, attempt, lost, priority, lane_limit, false, scope, queue, lane)::{schema}.newcomer
-            ORDER BY due, seq
-        )
-        INTO v_come
-        FROM gone;
-        v_newcomers := v_newcomers || v_come;
-    END LOOP;
-    RETURN v_newcomers;
+    INTO v_ids, v_newcomers
+    FROM gone;
+    IF v_newcomers IS NULL THEN
+        RETURN;
+    END IF;
+
+    IF {schema}.admit_1(v_newcomers, v_now) IS NOT NULL THEN
+        PERFORM {schema}.wake_1(v_now);
+    END IF;
+    IF a_log THEN
+        PERFORM {schema}.log_1({schema}.packed_1('u', v_ids), v_now);
+    END IF;
+    RETURN QUERY
+    SELECT *
+    FROM unnest(v_ids);
 END
 $packhorse$;

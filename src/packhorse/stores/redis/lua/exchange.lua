@@ -290,7 +290,7 @@ local function left_behind()
   local more, next_due = false, nil
   for i = 1, shares.count do
     local queue = cell(shares, i, 1)
-    if not is_paused(queue) and (total(queue, 'ready') > 0 or promoted[queue].more) then
+    if not is_paused(queue) and (total(queue, 'ready') > 0 or came_due[queue].more) then
       more = true
       woken[queue] = true
     end
@@ -300,7 +300,7 @@ local function left_behind()
   return more, next_due
 end
 
-for i = 1, shares.count do promote(cell(shares, i, 1)) end
+for i = 1, shares.count do come_due(cell(shares, i, 1)) end
 local verdicts = settlements.count > 0 and settle_all() or ''
 look_for_watchers()
 commit_even_if_full()

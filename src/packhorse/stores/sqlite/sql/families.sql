@@ -15,5 +15,9 @@ INSERT INTO families (seq, delivered) VALUES (?1, 1)
 ON CONFLICT DO UPDATE SET delivered = delivered + 1
 RETURNING delivered;
 
+-- name: tried
+-- One that was run before has had its moment.
+SELECT 1 FROM tries WHERE seq = ?1 LIMIT 1;
+
 -- name: pending_parent
 SELECT queue, priority, attempt, lost, flags FROM waits WHERE seq = ?1 AND pending <= ?2;

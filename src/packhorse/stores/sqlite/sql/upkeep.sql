@@ -13,6 +13,16 @@ AND (?2 IS NULL OR j.task IN (SELECT value FROM json_each(?2)))
 ORDER BY w.since, w.number
 LIMIT ?3;
 
+-- name: promotable
+-- Those of these jobs whose moment is to come, or that wait for this reason.
+SELECT d.seq, 'scheduled', d.queue, d.priority, d.attempt, d.lost, d.flags
+FROM json_each(?1) AS k CROSS JOIN due AS d ON d.seq = k.value
+WHERE d.since > ?2
+UNION ALL
+SELECT w.seq, 'waiting', w.queue, w.priority, w.attempt, w.lost, w.flags
+FROM json_each(?1) AS k CROSS JOIN waits AS w ON w.seq = k.value
+WHERE w.reason = ?3;
+
 -- name: shelves
 SELECT id, queue, state, keep_count, keep_age FROM shelves;
 

@@ -1,6 +1,6 @@
 -- Moving jobs between ready, due and waits. A lane's slot is taken when a job becomes ready and kept until it ends.
 -- gives: any_stale pass_stale woken schedule wait why behind admit go_on let_go hand_on
--- gives: promote promoted withdraw
+-- gives: come_due came_due withdraw
 local MOVED = 500 -- scheduled jobs made ready a call and queue
 
 -- Entries are never searched for in lists: one that is no longer good is counted here under its list and id. Lists
@@ -32,7 +32,7 @@ woken = {}
 local function ready(id, head)
   local line = lines[head.line]
   if not line then
-    promote(head.queue)
+    come_due(head.queue)
     line = lines[head.line] or { queue = head.queue, priority = head.priority, count = 0 }
     lines[head.line] = line
     woken[head.queue] = true
@@ -122,7 +122,7 @@ end
 function admit(id, head, since, counters)
   local slot = head.lane ~= ''
   if slot then
-    promote(head.queue)
+    come_due(head.queue)
     local taken = tonumber(get(held, head.turn) or 0)
     if taken > 0 and (taken >= tonumber(head.limit) or front(behind(head))) then return line_up(id, head, counters) end
     set(held, head.turn, int(taken + 1))
@@ -138,12 +138,12 @@ function go_on(id, head, slot, counters, since)
   ready(id, head)
 end
 
--- A job that waits no longer: scheduled if it is due later, else on its way.
+-- A job that waits no longer: on its way, or scheduled if it is due later and was never run.
 function let_go(id, row)
   unwait(id, row)
   local record = get(jobs, id)
   local due = record and due_in(record) or 0
-  if due > now then
+  if due > now and not get(tries, id) then
     schedule(id, row.head, due, row.slot, row.counters)
   else
     go_on(id, row.head, row.slot, row.counters, stamp)
@@ -168,14 +168,14 @@ function hand_on(head)
 end
 
 -- Moves scheduled jobs of a queue whose moment has come, before anything else of the queue becomes ready.
-promoted = {}
-promote = function(queue)
-  if promoted[queue] then return end
-  promoted[queue] = { more = false }
+came_due = {}
+come_due = function(queue)
+  if came_due[queue] then return end
+  came_due[queue] = { more = false }
   local due = zset('due', queue)
   local late = call('ZRANGEBYSCORE', due.key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, MOVED)
   if #late == 0 then return end
-  promoted[queue].more = #late == 2 * MOVED
+  came_due[queue].more = #late == 2 * MOVED
   local ids = {}
   for i = 1, #late, 2 do ids[#ids + 1] = sub(late[i], 5) end
   prefetch(jobs, ids)

@@ -1,0 +1,1 @@
+SELECT {schema}.promote_1($1, $2, $3);
