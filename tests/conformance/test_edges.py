@@ -94,7 +94,7 @@ async def test_a_job_with_a_bad_key_is_refused(store, field, key):
 async def test_a_bad_id_is_refused_by_every_verb(store, job):
     with pytest.raises(InvalidId):
         await store.jobs.enqueue([new(id=job)])
-    for verb in (store.jobs.get, store.jobs.cancel, store.jobs.replay, store.jobs.drop):
+    for verb in (store.jobs.get, store.jobs.cancel, store.jobs.replay, store.jobs.promote, store.jobs.drop):
         with pytest.raises(InvalidId):
             await verb([new_id(), job])
     with pytest.raises(InvalidId):
@@ -102,7 +102,7 @@ async def test_a_bad_id_is_refused_by_every_verb(store, job):
     await nothing_there(store)
 
 
-@pytest.mark.parametrize("verb", ["cancel", "drop", "replay"])
+@pytest.mark.parametrize("verb", ["cancel", "drop", "replay", "promote"])
 async def test_a_bad_id_spares_the_good_ones_beside_it(store, verb):
     [job] = await put_in(store, new())
 
@@ -223,7 +223,7 @@ async def test_more_items_than_one_call_may_carry_are_refused_by_every_verb(stor
         jobs.exchange([Settlement(lease, Held(step)) for step in range(1, many + 1)]),
         jobs.renew([lease] * many, MINUTE),
         jobs.note([(lease, b"1")] * many),
-        *(verb([job] * many) for verb in (jobs.cancel, jobs.replay, jobs.drop, jobs.get)),
+        *(verb([job] * many) for verb in (jobs.cancel, jobs.replay, jobs.promote, jobs.drop, jobs.get)),
         jobs.watch([job] * many, MINUTE),
         store.queues.pause(["default"] * many),
         store.queues.resume(["default"] * many),

@@ -307,7 +307,7 @@ async def test_a_scheduled_job_that_was_dropped_and_enqueued_again_keeps_its_new
     assert [lease.id for lease in await take(store)] == [job]
 
 
-@pytest.mark.parametrize("verb", ["cancel", "replay", "drop", "get"])
+@pytest.mark.parametrize("verb", ["cancel", "replay", "promote", "drop", "get"])
 async def test_no_ids_are_no_trouble(store, verb):
     assert await getattr(store.jobs, verb)([]) == []
 

@@ -330,7 +330,7 @@ async def test_jobs_that_come_due_at_once_are_all_leased_in_the_end(store, clock
     assert leased == [job.id for job in jobs]
 
 
-async def test_more_stays_while_jobs_come_due_faster_than_they_are_promoted(store, clock):
+async def test_more_stays_while_jobs_come_due_faster_than_they_are_moved(store, clock):
     for _ in range(3):
         await put_in(store, *(new(delay=MINUTE) for _ in range(400)))
     clock.turn(HOUR)

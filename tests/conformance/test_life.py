@@ -32,7 +32,7 @@ from tests.making import (
 
 QUEUES = ("a", "b")
 LANES = {"narrow": 1, "wide": 3}
-PARKED = (WaitReason.CIRCUIT, WaitReason.SIGNAL)
+PARKED = (WaitReason.CIRCUIT, WaitReason.SIGNAL, WaitReason.INTERVENTION)
 
 
 class Life:
@@ -84,6 +84,7 @@ class Life:
                 (Wait(WaitReason.CHILDREN, children=1), (child,)),
                 (Wait(WaitReason.SIGNAL, On("signal", "go")), ()),
                 (Wait(WaitReason.CIRCUIT), (Put("signal", "go", b"1"),)),
+                (Wait(WaitReason.INTERVENTION), ()),
                 (DEAD, ()),
                 (Cancelled(), (Put("kind", "key", b"1", expect=0),)),
                 (Held(self.steps), (child,)),
@@ -123,6 +124,9 @@ class Life:
     async def replay(self) -> None:
         await self.store.jobs.replay(self.some(20))
 
+    async def promote(self) -> None:
+        await self.store.jobs.promote(self.some(20))
+
     async def drop(self) -> None:
         await self.store.jobs.drop(self.some(1))
 
@@ -154,7 +158,7 @@ async def test_whatever_happens_nothing_is_lost_doubled_or_stuck(store, clock, s
     life = Life(store, clock, seed)
     things = [
         life.enqueue, life.enqueue, life.family, life.exchange, life.exchange, life.exchange, life.exchange,
-        life.repeat, life.tidy, life.call_off, life.replay, life.drop, life.release, life.pause,
+        life.repeat, life.tidy, life.call_off, life.replay, life.promote, life.drop, life.release, life.pause,
     ]  # fmt: skip
     for number in range(300):
         await life.chance.choice(things)()

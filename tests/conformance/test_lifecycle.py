@@ -170,6 +170,16 @@ async def test_a_replay_is_told(store):
     assert await told(store, before) == [(Change.REPLAYED, job)]
 
 
+async def test_a_promotion_is_told(store):
+    job, ready, other = await put_in(store, new(delay=HOUR), new(), new(priority=0))
+    await run(store, Wait(WaitReason.INTERVENTION))
+    before = await now(store)
+
+    await store.jobs.promote([other, ready, job, other])
+
+    assert await told(store, before) == [(Change.PROMOTED, other), (Change.PROMOTED, job)]
+
+
 async def test_a_release_is_told_as_again(store):
     [job] = await put_in(store, new())
     await run(store, Wait(WaitReason.LIMIT))
@@ -192,6 +202,7 @@ async def test_what_changes_no_job_is_not_told(store, clock):
     await store.jobs.reap(10)
     await store.jobs.cancel([job, new_id()])
     await store.jobs.replay([job])
+    await store.jobs.promote([job])
     await store.jobs.release(WaitReason.LIMIT)
     await store.jobs.renew([lease], MINUTE)
     await store.jobs.watch([job], MINUTE)
@@ -212,7 +223,7 @@ async def test_a_note_and_a_request_to_stop_are_not_told(store):
     assert await changes(store, before) == []
 
 
-async def test_turns_of_a_lane_and_promotions_are_not_told(store, clock):
+async def test_turns_of_a_lane_and_moments_that_come_are_not_told(store, clock):
     [first, second] = await put_in(store, laned(), laned(delay=MINUTE))
     [lease] = await take(store)
     clock.turn(HOUR)

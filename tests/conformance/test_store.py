@@ -127,6 +127,7 @@ async def calls(store, lease) -> AsyncIterator:
     yield jobs.release(WaitReason.LIMIT)
     yield jobs.cancel([lease.id])
     yield jobs.replay([lease.id])
+    yield jobs.promote([lease.id])
     yield jobs.note([(lease, b"1")])
     yield jobs.watch([lease.id], MINUTE)
     yield jobs.prune(1)

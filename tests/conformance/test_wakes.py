@@ -117,11 +117,16 @@ async def replay(store: Store, lease: Lease) -> None:
     await store.jobs.replay([lease.id])
 
 
+async def promote(store: Store, lease: Lease) -> None:
+    [later] = await put_in(store, new(delay=HOUR))
+    await store.jobs.promote([later])
+
+
 async def drop(store: Store, lease: Lease) -> None:
     await store.jobs.drop([lease.id])
 
 
-@pytest.mark.parametrize("act", [again, effect, done, put, release, replay, drop])
+@pytest.mark.parametrize("act", [again, effect, done, put, release, replay, promote, drop])
 async def test_every_way_to_make_work_ready_wakes(store, second, act):
     await put_in(store, new(), new())
     await run(store, Wait(WaitReason.LIMIT))

@@ -79,6 +79,9 @@ class Scene:
         await put_in(store, self.parent, child, laned, behind, *rest, self.waiting, self.cancelled, self.due)
         self.leases = await take(store, 6)
         await end(store, self.leases[5], Wait(WaitReason.SIGNAL, On("signal", "go")))
+        self.held_back = await put_in(store, new(lane="c", queue="people"), new(delay=HOUR), new(delay=HOUR, lane="c"))
+        [asking] = await take(store, 1, "people")
+        await end(store, asking, Wait(WaitReason.INTERVENTION))
         await store.jobs.cancel([self.cancelled.id], keep=Keep(1, HOUR))
         await put_in(store, *(new(queue="done") for _ in range(3)))
         for lease in await take(store, 3, "done"):
@@ -118,6 +121,7 @@ VERBS: dict[str, Verb] = {
     "release": lambda s, _: s.jobs.release(WaitReason.SIGNAL, tasks=["cook"]),
     "cancel": lambda s, scene: s.jobs.cancel([scene.parent.id, scene.behind, scene.due.id, scene.leases[1].id]),
     "replay": lambda s, scene: s.jobs.replay([scene.cancelled.id]),
+    "promote": lambda s, scene: s.jobs.promote([scene.due.id, *scene.held_back]),
     "note": lambda s, scene: s.jobs.note([(scene.leases[0], b"1")]),
     "watch": lambda s, scene: s.jobs.watch([scene.leases[1].id, scene.due.id], MINUTE),
     "prune": lambda s, _: s.jobs.prune(10),
@@ -210,7 +214,9 @@ async def test_a_full_server_takes_no_more_and_lets_work_go_on(own, clock):
             answer = await store.jobs.exchange(scene.settlements(), ask(5))
             assert answer.verdicts[0] is Verdict.WRITTEN
             assert answer.leases
-            for allowed in ("reap", "cancel", "replay", "release", "prune", "drop", "pause", "resume", "beat"):
+            for allowed in ("reap", "cancel", "replay", "promote", "release", "prune", "drop"):
+                await VERBS[allowed](store, scene)
+            for allowed in ("pause", "resume", "beat"):
                 await VERBS[allowed](store, scene)
         finally:
             await client.config_set("maxmemory", 0)

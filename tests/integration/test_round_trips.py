@@ -25,7 +25,9 @@ async def counted(kind: str, url: str) -> AsyncIterator[tuple[Store, Counter]]:
         await store.migrate()
         await store.open()
         commits: list[str] = []
-        store._seat.database._writing.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+        store._seat.database._writing.set_trace_callback(
+            lambda text: commits.append(text) if text == "COMMIT" else None
+        )
         yield store, lambda: len(commits)
         await store.close()
         return

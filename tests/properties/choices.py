@@ -19,7 +19,7 @@ def standing(model: Model, state: State, *queues: str) -> list[Job]:
     return sorted(found, key=lambda job: (job.since, job.number))
 
 
-def promote(model: Model) -> bool:
+def come_due(model: Model) -> bool:
     """A scheduled job asks its lane when its moment has come; whether one did that has a lane to ask."""
     come = [job for job in standing(model, State.SCHEDULED, *QUEUES) if job.since <= model.now]
     asking = any(job.wish.lane and not job.slot for job in come)

@@ -9,6 +9,7 @@ from packhorse.model.job import KEEP_DEAD, LEASE, Keep, State
 from packhorse.model.lease import Share
 from packhorse.model.reason import WaitReason
 from tests.properties import choices
+from tests.properties.model import promotable
 from tests.properties.pair import RECENT, Deeds, Pair
 from tests.properties.wishes import (
     DEEDS,
@@ -169,6 +170,13 @@ class Machine(Pair):
         ids = self.ids(picks)
         answers = self.call(lambda store: store.jobs.replay(ids))
         assert answers == [self.model.replay(self.model.jobs.get(job)) for job in ids]
+
+    @precondition(lambda self: any(map(promotable, self.model.jobs.values())))
+    @rule(picks=PICKS)
+    def promote(self, picks: list[int]) -> None:
+        ids = self.ids(picks)
+        answers = self.call(lambda store: store.jobs.promote(ids))
+        assert answers == [self.model.promote(self.model.jobs.get(job)) for job in ids]
 
     @precondition(lambda self: self.model.jobs)
     @rule(picks=PICKS)

@@ -36,6 +36,11 @@ class Job:
         self.failures: list[Any] = []
 
 
+def promotable(job: Job) -> bool:
+    """Whether only a moment to come or a person holds the job back."""
+    return job.state is State.SCHEDULED or job.reason is WaitReason.INTERVENTION
+
+
 class Model:
     """All that a store knows, and its verbs."""
 
@@ -93,7 +98,7 @@ class Model:
         value = word.encode() if job.result is None else word.encode() + b" " + job.result
         self.write(Put(DELIVERED, key, value))
         if parent.reason is WaitReason.CHILDREN and parent.delivered >= parent.children:
-            self.admit(parent, max(parent.due, self.now))
+            self.admit(parent, self.now if parent.settled else max(parent.due, self.now))
 
     def holder(self, key: str) -> bytes | None:
         job, until = self.uniques.get(key, (None, None))
@@ -236,6 +241,13 @@ class Model:
             self.uniques[job.wish.unique.key] = (job.id, None)
         job.attempt = job.lost = 0
         self.admit(job, self.now)
+        return True
+
+    def promote(self, job: Job | None) -> bool:
+        if job is None or not promotable(job):
+            return False
+        self.admit(job, self.now)
+        job.fresh = False
         return True
 
     def drop(self, name: bytes) -> bool:

@@ -136,11 +136,11 @@ class Pair(RuleBasedStateMachine):
         """Make a call a moment later, by one client after the other."""
         self.clock.turn(TICK)
         self.model.now = self.clock.now()
-        if choices.promote(self.model):
-            self.ground.run(self.promote(self.clients[0]))
+        if choices.come_due(self.model):
+            self.ground.run(self.come_due(self.clients[0]))
         return self.ground.run(verb(self.clients[self.fresh() % len(self.clients)]))
 
-    async def promote(self, store: Store) -> None:
+    async def come_due(self, store: Store) -> None:
         """An ask for nothing: a store may notice only when asked that a moment has come, but not ask lanes in its own order."""
         await store.queues.resume(QUEUES)
         shares = tuple(Share(queue, 0) for queue in QUEUES)

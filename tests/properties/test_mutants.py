@@ -171,6 +171,12 @@ class ACancelOfARunningJobIsIgnored(Mutant):
         return [State.RUNNING if runs else next(answers) for runs in running]
 
 
+class APromotionIsOnlySaid(Mutant):
+    async def promote(self, ids: Sequence[bytes]) -> list[bool]:
+        jobs = await self.jobs.get(ids)
+        return [job is not None and job.state is State.SCHEDULED for job in jobs]
+
+
 class ARenewalDoesNotExtend(Mutant):
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
         return await self.jobs.renew(leases, 1000)
@@ -190,7 +196,7 @@ MUTANTS: tuple[Kind, ...] = (
     TheTokenIsIgnored, ARepeatedSettlementIsLost, TheSameAskClaimsAnew, LeasesComeWorstFirst, TheAttemptIsNotCounted,
     EffectsOfAStaleTokenAreWritten, AHeldStepIsWrittenTwice, AnExpectationIsIgnored, WhatIsThereAlreadyIsWaitedFor,
     UniqueKeysAreIgnored, TheLimitOfALaneIsIgnored, ADuplicateIsCreated, ALossIsForgotten, ARenewalDoesNotExtend,
-    ACancelOfARunningJobIsIgnored, APrunedIdIsForgotten,
+    ACancelOfARunningJobIsIgnored, APromotionIsOnlySaid, APrunedIdIsForgotten,
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ KIND = "signal"
 KEYS = ("left", "right")
 STREAM = "news"
 WORKERS = (b"worker number 1.", b"worker number 2.")
-PARKED = (WaitReason.UNROUTABLE, WaitReason.LIMIT)
+PARKED = (WaitReason.UNROUTABLE, WaitReason.INTERVENTION)
 CURRENT = 1
 BROKEN = failure("Broken", "it broke")
 

@@ -122,10 +122,8 @@ class Jobs(Protocol):
     async def promote(self, ids: Sequence[JobId]) -> list[bool]:
         """Make scheduled jobs, and jobs that wait for a person, ready now, and say which were.
 
-        A promoted job asks its lane.
-        A job that keeps its slot while it waits is promoted with it.
+        A promoted job asks its lane, unless it holds a slot already.
         A job whose moment has come, or that stands elsewhere, stays as it is.
-        A promoted job that waits later on is not held up by its first moment.
         """
 
     async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from packhorse.errors import InvalidOption
 from packhorse.model import caps
-from packhorse.model.ids import JobId, check_id
+from packhorse.model.ids import JobId
 from packhorse.model.job import (
     KEEP_DEAD,
     KEEP_DONE,
@@ -21,6 +21,7 @@ from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlemen
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts
 from packhorse.model.reason import WaitReason
+from packhorse.stores import edge
 from packhorse.stores.postgres import rows, wire
 from packhorse.stores.postgres.database import Row
 from packhorse.stores.postgres.listing import Listing
@@ -101,7 +102,7 @@ class PostgresJobs:
 
     async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
         """End jobs that are not running, ask running ones to stop, and answer where each stands now."""
-        _check(ids)
+        edge.ids(ids)
         found = await self._namespace.write(
             "cancel", ids, keep.count, keep.age, self._namespace.events, self._namespace.now()
         )
@@ -110,7 +111,7 @@ class PostgresJobs:
 
     async def replay(self, ids: Sequence[JobId]) -> list[bool]:
         """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were."""
-        _check(ids)
+        edge.ids(ids)
         return _each(ids, await self._namespace.write("replay", ids, self._namespace.events, self._namespace.now()))
 
     async def promote(self, ids: Sequence[JobId]) -> list[bool]:
@@ -132,7 +133,7 @@ class PostgresJobs:
 
     async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
         """Register interest in the end of jobs for a time, and answer those that have ended already."""
-        _check(ids)
+        edge.ids(ids)
         caps.span("ttl", ttl)
         await self._namespace.write("watch", ids, ttl, self._namespace.now())
         return [job for job in await self.get(ids) if job is not None and job.state.ended]
@@ -145,12 +146,12 @@ class PostgresJobs:
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
         """Remove jobs with all that belongs to them, whatever their state, and say which were there."""
-        _check(ids)
+        edge.ids(ids)
         return _each(ids, await self._namespace.write("drop", ids, self._namespace.now()))
 
     async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
         """Answer each id with all that is known of its job, or None."""
-        _check(ids)
+        edge.ids(ids)
         found = {row[0]: rows.job(row) for row in await self._namespace.read("get", ids)}
         return [found.get(job) for job in ids]
 
@@ -184,9 +185,3 @@ def _each(ids: Sequence[JobId], found: Sequence[Row]) -> list[bool]:
         answers.append(job in there)
         there.discard(job)
     return answers
-
-
-def _check(ids: Sequence[JobId]) -> None:
-    caps.items("ids", ids)
-    for job in ids:
-        check_id(job)

@@ -21,6 +21,7 @@ from packhorse.errors import (
 )
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.stores.contract import Topic
+from packhorse.stores.sqlite.forks import FORKS
 from packhorse.stores.sqlite.line import Call, Line, answer
 from packhorse.stores.sqlite.step import SQL, Step
 from packhorse.stores.sqlite.translate import translated, unsure
@@ -49,7 +50,8 @@ class Database:
         self._clock = clock or SYSTEM
         self._events = events
         self._pid = 0
-        self._inline = threading.RLock()
+        # Whoever is in the file holds one of these, and a fork waits for all three.
+        self._write_turn, self._read_turn, self._script_turn = threading.RLock(), threading.RLock(), threading.RLock()
         self.wakes = Wakes(path)
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
@@ -67,24 +69,30 @@ class Database:
             raise DurabilityNotMet(
                 f"SQLite {sqlite3.sqlite_version} is too old, {floor} is needed: use a newer Python build"
             )
-        if self._writing is not None:
-            return
-        self._pid = os.getpid()
-        try:
-            if not self.memory:
-                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            self._writing = self._connection()
-            if not self.memory:
-                (mode,) = self._writing.execute("PRAGMA journal_mode = WAL").fetchone()
-                if mode != "wal":
-                    raise DurabilityNotMet(f"{self.path} cannot be kept in WAL mode: put it on a local disk")
-                self._writing.execute("PRAGMA wal_autocheckpoint = 4000")
-                if fcntl is not None:
+        FORKS.add(self)
+        with self._write_turn:
+            if self._writing is not None:
+                return
+            self._pid = os.getpid()
+            try:
+                if not self.memory:
+                    Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+                self._writing = self._writing_connection()
+                if not self.memory and fcntl is not None:
                     self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreUnavailable(
-                f"{self.path} cannot be opened: {error}; check the path and its permissions"
-            ) from error
+            except (sqlite3.Error, OSError) as error:
+                raise StoreUnavailable(
+                    f"{self.path} cannot be opened: {error}; check the path and its permissions"
+                ) from error
+
+    def _writing_connection(self) -> sqlite3.Connection:
+        connection = self._connection()
+        if not self.memory:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise DurabilityNotMet(f"{self.path} cannot be kept in WAL mode: put it on a local disk")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        return connection
 
     def _connection(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -103,7 +111,8 @@ class Database:
         self.connect()
         self._users += 1
         if not self.memory and self._writer is None:
-            self._reading = self._connection()
+            with self._read_turn:
+                self._reading = self._connection()
             self._writer = Line("packhorse-sqlite-writer", self._serve_writes)
             self._reader = Line("packhorse-sqlite-reader", self._serve_reads)
 
@@ -123,17 +132,18 @@ class Database:
         """Close the file, if nobody uses it."""
         if self._users:
             return
-        reading, writing, self._reading, self._writing = self._reading, self._writing, None, None
-        if self._pid != os.getpid():
-            return
-        if reading is not None:
-            reading.close()
-        if writing is not None:
-            with self._locked():
-                writing.close()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        with self._write_turn, self._read_turn:
+            reading, writing, self._reading, self._writing = self._reading, self._writing, None, None
+            if self._pid != os.getpid():
+                return
+            if reading is not None:
+                reading.close()
+            if writing is not None:
+                with self._locked():
+                    writing.close()
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
 
     # -- serving calls
 
@@ -147,7 +157,7 @@ class Database:
         """Run a verb in a transaction; if ``skip`` has an answer from a mere look, without one."""
         writing = self._alive(self._writing)
         if self.memory:
-            with self._inline:
+            with self._write_turn:
                 call = Call(work, skip)
                 self._transact(writing, deque([call]))
                 call.deliver()
@@ -161,7 +171,7 @@ class Database:
         self._alive(self._writing)
         call = Call(work, None)
         if self.memory:
-            with self._inline:
+            with self._write_turn:
                 self._look(self._alive(self._writing), call)
                 call.deliver()
         else:
@@ -177,18 +187,19 @@ class Database:
 
     def _serve_writes(self, line: Line) -> None:
         assert self._writing is not None
-        connection = self._writing
         while calls := line.take(MERGED_CALLS):
             waiting = deque(calls)
             while waiting:
-                answer(self._transact(connection, waiting))
+                with self._write_turn:  # another connection after a fork
+                    served = self._transact(self._writing, waiting)
+                answer(served)
 
     def _serve_reads(self, line: Line) -> None:
         assert self._reading is not None
-        connection = self._reading
         while calls := line.take(MERGED_CALLS):
-            for call in calls:
-                self._look(connection, call)
+            with self._read_turn:
+                for call in calls:
+                    self._look(self._reading, call)
             answer(calls)
 
     def _look(self, connection: sqlite3.Connection, call: Call) -> None:
@@ -277,6 +288,39 @@ class Database:
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
+    # -- forks
+
+    def before_fork(self) -> None:
+        """Let calls under way end, begin no more, and close the file; memory cannot be opened again and stays."""
+        for turn in (self._write_turn, self._read_turn, self._script_turn):
+            turn.acquire()
+        self.wakes.before_fork()
+        for connection in () if self.memory else (self._writing, self._reading):
+            if connection is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.close()
+
+    def after_fork(self) -> None:
+        """Open the file again; if that fails, calls do until the store is opened anew."""
+        with contextlib.suppress(sqlite3.Error, DurabilityNotMet):
+            if self._writing is not None and not self.memory:
+                self._writing = self._writing_connection()
+            if self._reading is not None and not self.memory:
+                self._reading = self._connection()
+        self._go_on()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of the lock file: the parent's lock would outlive the parent."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self.wakes.after_fork()
+        for turn in (self._write_turn, self._read_turn, self._script_turn):
+            turn.release()
+
     # -- schema
 
     @property
@@ -287,12 +331,10 @@ class Database:
     def script(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run schema work alone: on the one connection before calls are served, on its own one while they are."""
         self.connect()
-        if self.memory:
-            with self._inline:
+        if self.memory or not self.running:
+            with self._write_turn:
                 return self._alone(self._alive(self._writing), work)
-        if not self.running:
-            return self._alone(self._alive(self._writing), work)
-        with contextlib.closing(self._connection()) as connection:
+        with self._script_turn, contextlib.closing(self._connection()) as connection:
             return self._alone(connection, work)
 
     def _alone(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:

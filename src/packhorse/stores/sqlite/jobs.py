@@ -11,9 +11,9 @@ from packhorse.model.reason import WaitReason
 from packhorse.stores import edge
 from packhorse.stores.sqlite import look, upkeep
 from packhorse.stores.sqlite.claim import claim, nothing
-from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.enqueue import enqueue
 from packhorse.stores.sqlite.queues import counts
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.settle import Settling, refs
 from packhorse.stores.sqlite.step import SQL, Step, as_json
 

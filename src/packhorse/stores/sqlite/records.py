@@ -8,9 +8,9 @@ from packhorse.model.page import Page
 from packhorse.model.record import Record
 from packhorse.stores import edge
 from packhorse.stores.sql.prefix import after_prefix
-from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.lanes import admit
 from packhorse.stores.sqlite.place import Spot, facts, leave
+from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL, Step, as_json
 
 

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 
 from packhorse.stores.contract import Topic
 
+Listener = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
 
 
@@ -15,9 +17,9 @@ class Wakes:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._listeners: dict[Topic, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {
-            topic: set() for topic in Topic
-        }
+        self._listeners: dict[Topic, set[Listener]] = {topic: set() for topic in Topic}
+        self._files: dict[Listener, sqlite3.Connection] = {}
+        self._turn = threading.Lock()
 
     def wake(self, topic: Topic) -> None:
         """Wake those who listen in this process; may be called from any thread."""
@@ -30,13 +32,13 @@ class Wakes:
         event = asyncio.Event()
         listener = (asyncio.get_running_loop(), event)
         self._listeners[topic].add(listener)
-        file = None if self._path == ":memory:" else sqlite3.connect(self._path, isolation_level=None)
+        memory = self._path == ":memory:"
         try:
-            seen, pause = _version(file), POLL_FIRST
+            seen, pause = self._version(listener), POLL_FIRST
             while True:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), pause if file else None)
-                version = _version(file)
+                    await asyncio.wait_for(event.wait(), None if memory else pause)
+                version = self._version(listener)
                 if event.is_set() or version != seen:
                     event.clear()
                     seen, pause = version, POLL_FIRST
@@ -45,9 +47,28 @@ class Wakes:
                     pause = min(pause * POLL_GROWTH, POLL_LAST)
         finally:
             self._listeners[topic].discard(listener)
-            if file is not None:
-                file.close()
+            with self._turn:
+                file = self._files.pop(listener, None)
+                if file is not None:
+                    file.close()
 
+    def _version(self, listener: Listener) -> int:
+        if self._path == ":memory:":
+            return 0
+        with self._turn:
+            file = self._files.get(listener)
+            if file is None:
+                file = self._files[listener] = sqlite3.connect(
+                    self._path, isolation_level=None, check_same_thread=False
+                )
+            return int(file.execute("PRAGMA data_version").fetchone()[0])
 
-def _version(file: sqlite3.Connection | None) -> int:
-    return 0 if file is None else int(file.execute("PRAGMA data_version").fetchone()[0])
+    def before_fork(self) -> None:
+        """Close the file; whoever listens opens it again."""
+        self._turn.acquire()
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def after_fork(self) -> None:
+        """Let listeners look again."""
+        self._turn.release()
