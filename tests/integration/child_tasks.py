@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import json
 import os
 import re
 import signal
@@ -83,10 +84,15 @@ def fail_here() -> None:
     raise UnknownScheme("ftp")  # a class that cannot be made from its message
 
 
+def say(ctx: Context, word: object) -> None:
+    """Tell the test something."""
+    ctx.progress(0, json.dumps(word))
+
+
 @task()
 def tell(steps: int) -> None:
     for step in range(steps):
-        current().progress(step)
+        say(current(), step)
 
 
 @task()
@@ -96,7 +102,7 @@ def tell_late() -> None:
 
     def speak() -> None:
         HEARD.wait()
-        ctx.progress("late")
+        say(ctx, "late")
         SAID.set()
 
     threading.Thread(target=speak, daemon=True).start()
@@ -109,7 +115,7 @@ HEARD, SAID = threading.Event(), threading.Event()
 def after_late() -> None:
     HEARD.set()
     SAID.wait()
-    current().progress("own")
+    say(current(), "own")
 
 
 @task(attempts=2)
@@ -153,7 +159,7 @@ def unencodable() -> object:
 
 @task()
 def wait() -> None:
-    current().progress(os.getpid())
+    say(current(), os.getpid())
     NEVER.wait()
 
 
@@ -176,7 +182,7 @@ def hold_hard(fifo: str) -> None:
 
 @task()
 def backtrack() -> None:
-    current().progress(os.getpid())
+    say(current(), os.getpid())
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
@@ -196,7 +202,7 @@ def close_all() -> None:
 @task()
 def stop_nicely(value: str | None) -> str | None:
     ctx = current()
-    ctx.progress("waiting")
+    say(ctx, "waiting")
     while not ctx.cancelled:
         NEVER.wait(0.002)
     if value is None:
@@ -206,18 +212,18 @@ def stop_nicely(value: str | None) -> str | None:
 
 @task()
 async def stop_async() -> None:
-    current().progress("waiting")
+    say(current(), "waiting")
     await asyncio.Event().wait()
 
 
 @task()
 async def never_stop() -> None:
-    current().progress("waiting")
+    say(current(), "waiting")
     while True:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            current().progress("swallowed")
+            say(current(), "swallowed")
 
 
 @task()

@@ -1,6 +1,7 @@
 """Pools of child processes for tests, with ears for what they say and bounded waits for what they do."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -73,7 +74,7 @@ class Running:
 
     async def told(self) -> Any:
         """What the attempt tells next."""
-        return codec.decode(await within(self.progress.get()))
+        return json.loads(codec.decode(await within(self.progress.get()))["message"])
 
     def stop(self, cause: Cause) -> None:
         """Stop it as a worker does."""

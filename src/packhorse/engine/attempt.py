@@ -7,13 +7,14 @@ from typing import Any
 from packhorse.engine.context import Context
 from packhorse.engine.executors.process import Children
 from packhorse.engine.judge import Cause, judge
-from packhorse.engine.signals import Aside
 from packhorse.engine.registry import Arguments
+from packhorse.engine.signals import Aside
+from packhorse.errors import TooManyEffects
 from packhorse.model import caps
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
 from packhorse.model.codec import About, Codec
-from packhorse.model.lease import Lease, Settlement
+from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead, Done, Outcome, Wait
 from packhorse.model.reason import WaitReason
 
@@ -36,9 +37,9 @@ class Attempts:
             args, options = self._arguments(ctx)
             with self._around(ctx):
                 value = await ctx.entry.call(*args, **options)
-            return _done(ctx, value)
+            return self._settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
         except Aside as aside:
-            return _settled(ctx, aside.outcome)
+            return self._settled(ctx, aside.outcome)
         except BaseException as error:  # noqa: BLE001 - also SystemExit and the like: the job failed, the worker lives
             return self.judged(ctx, error)
 
@@ -49,7 +50,9 @@ class Attempts:
             args, options = self._arguments(ctx)
             with self._around(ctx):
                 value = ctx.entry.call(*args, **options)
-            return _done(ctx, value)
+            return self._settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
+        except Aside as aside:
+            return self._settled(ctx, aside.outcome)
         except BaseException as error:  # noqa: BLE001
             return self.judged(ctx, error)
 
@@ -61,6 +64,31 @@ class Attempts:
             with self._around(ctx):
                 return await children.call(ctx, self.payload(ctx))
         except BaseException as error:  # noqa: BLE001
+            return self.judged(ctx, error)
+
+    async def run_together(self, ctxs: Sequence[Context]) -> list[Settlement | None]:
+        """Run attempts as one call. Those that were settled meanwhile stay so; the others share the end of the call."""
+        ctxs[0].enter()
+        for ctx in ctxs:
+            ctx.entered = True
+        try:
+            ctxs[0].check()
+            with self._around(ctxs[0]):
+                await ctxs[0].entry.call(ctxs)
+        except BaseException as error:  # noqa: BLE001
+            return [self.judged(ctx, error) for ctx in ctxs]
+        return [self.done(ctx) for ctx in ctxs]
+
+    def done(self, ctx: Context) -> Settlement | None:
+        """The settlement of an attempt that ended well and has no result."""
+        return self._settled(ctx, Done(None, ctx.policy.keep_done))
+
+    def _settled(self, ctx: Context, outcome: Outcome) -> Settlement | None:
+        if ctx.stopped is Cause.LOST:
+            return None
+        try:
+            return Settlement(ctx.lease, outcome, tuple(ctx.effects))
+        except TooManyEffects as error:
             return self.judged(ctx, error)
 
     def judged(self, ctx: Context, error: BaseException) -> Settlement | None:
@@ -106,11 +134,3 @@ def _halted(dead: Dead) -> Wait:
     """Its lane stands still until a person has looked: a job that waits keeps its slot."""
     why = f"{dead.reason}: {dead.error.type}: {dead.error.message}".encode()[: caps.DETAIL].decode(errors="ignore")
     return Wait(WaitReason.INTERVENTION, detail=why)
-
-
-def _done(ctx: Context, value: object) -> Settlement | None:
-    return _settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
-
-
-def _settled(ctx: Context, outcome: Outcome) -> Settlement | None:
-    return None if ctx.stopped is Cause.LOST else Settlement(ctx.lease, outcome, tuple(ctx.effects))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from packhorse.model import backoff
+from packhorse.model import backoff, caps
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
 from packhorse.model.reason import WaitReason
@@ -61,7 +61,7 @@ class Caretaker:
 
 
 def duties(
-    store: Store, tasks: Callable[[], Sequence[str]], *, lease: int, max_lost: int, telemetry: Telemetry
+    store: Store, tasks: Callable[[], Sequence[str] | None], *, lease: int, max_lost: int, telemetry: Telemetry
 ) -> list[Duty]:
     """The duties of every worker."""
 
@@ -72,11 +72,13 @@ def duties(
         return len(lost) == BATCH
 
     async def release() -> bool:
-        known = tasks()
-        count = await store.jobs.release(WaitReason.UNROUTABLE, tasks=known, limit=BATCH) if known else 0
+        known, count = tasks(), 0
+        parts = [None] if known is None else [known[at : at + caps.ITEMS] for at in range(0, len(known), caps.ITEMS)]
+        for some in parts:
+            count += await store.jobs.release(WaitReason.UNROUTABLE, tasks=some, limit=BATCH)
         if count:
             telemetry.emit(Name.RELEASED, count=count)
-        return count == BATCH
+        return count >= BATCH
 
     async def prune() -> bool:
         count = await store.jobs.prune(BATCH)

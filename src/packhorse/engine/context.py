@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from packhorse.engine.deadlines import Deadline
 from packhorse.engine.judge import Cause
+from packhorse.engine.policy import Policy
 from packhorse.engine.registry import Entry
 from packhorse.errors import InvalidOption, NotInAJob
 from packhorse.model import caps, codec
@@ -47,7 +48,7 @@ class Context:
     def __init__(self, lease: Lease, entry: Entry) -> None:
         self.lease = lease
         self.entry = entry
-        self.policy = entry.tune(entry.policy, lease.headers)
+        self.policy, self._fault = _tuned(entry, lease)
         self.payload: bytes | None = None  # once something had to be fetched for it
         self.effects: list[Effect] = []
         self.stopped: Cause | None = None
@@ -60,6 +61,8 @@ class Context:
         self.timer: Deadline | None = None
         self.note: Callable[[Context, bytes], None] | None = None
         self.hold: Callable[[Context], None] | None = None
+        self.concluded: Callable[[Context, BaseException | None], None] | None = None
+        self.riders: list[Context] = []
         self.step = 0
         self._held: deque[Effect] = deque()
         self._chunks = 0
@@ -137,10 +140,10 @@ class Context:
 
     # -- what it can do
 
-    def enqueue(self, *wishes: Enqueueable) -> None:
+    def enqueue(self, *wishes: Enqueueable | NewJob) -> None:
         """Enqueue calls and flows when, and only if, this attempt succeeds."""
         for wish in wishes:
-            self.effects += [Enqueue(job) for job in wish.jobs()]
+            self.effects += [Enqueue(job) for job in ((wish,) if isinstance(wish, NewJob) else wish.jobs())]
 
     def publish(self, stream: str, data: bytes, *, key: str | None = None) -> None:
         """Publish an event when, and only if, this attempt succeeds."""
@@ -166,14 +169,29 @@ class Context:
     def emit(self, chunk: object) -> None:
         """Send a piece of the result to whoever reads the job's stream, now."""
         key = chunk_key(self.lease.id, self.attempt, self._chunks)
-        self._held.append(Put(CHUNKS, key, codec.encode(chunk), expires=self.lease.until + CHUNK_AGE))
+        pieces = [Put(CHUNKS, key, codec.encode(chunk), expires=self.lease.until + CHUNK_AGE)]
         if self._chunks >= CHUNKS_KEPT:
-            self._held.append(Put(CHUNKS, chunk_key(self.lease.id, self.attempt, self._chunks - CHUNKS_KEPT), None))
+            pieces.append(Put(CHUNKS, chunk_key(self.lease.id, self.attempt, self._chunks - CHUNKS_KEPT), None))
         self._chunks += 1
+        self.want(pieces)
+
+    # -- what the engine does with it
+
+    def want(self, effects: Iterable[Effect]) -> None:
+        """Have effects written while the attempt goes on."""
+        self._held.extend(effects)
         if self.hold is not None:
             self.hold(self)
 
-    # -- what the engine does with it
+    def conclude(self, error: BaseException | None) -> None:
+        """Settle this attempt before those that run with it: it worked, or it failed with this error."""
+        if self.concluded is not None:
+            self.concluded(self, error)
+
+    @property
+    def together(self) -> "list[Context]":
+        """This attempt and those that ride along with it."""
+        return [self, *self.riders]
 
     def take_held(self) -> tuple[Effect, ...]:
         """What is to be written while the attempt goes on, a bounded part of it."""
@@ -182,7 +200,9 @@ class Context:
         return effects
 
     def check(self) -> None:
-        """Stop here if this attempt should come to its end."""
+        """Stop here if this attempt should come to its end, or should never have begun."""
+        if self._fault is not None:
+            raise self._fault
         if self.stopped is not None:
             raise asyncio.CancelledError(self.stopped.value)
 
@@ -199,6 +219,14 @@ class Context:
         """Be what ``current`` answers, in the context of the caller."""
         self.entered = True
         _CURRENT.set(self)
+
+
+def _tuned(entry: Entry, lease: Lease) -> tuple[Policy, Exception | None]:
+    """The policy of this job; headers that make no sense are its own failure, not that of who looks at them."""
+    try:
+        return entry.tune(entry.policy, lease.headers), None
+    except Exception as error:  # noqa: BLE001 - headers may come from anywhere
+        return entry.policy, error
 
 
 def current_or_none() -> Context | None:

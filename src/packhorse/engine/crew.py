@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from packhorse.engine.attempt import Attempts
+from packhorse.engine.batches import Batches
 from packhorse.engine.context import Context
 from packhorse.engine.deadlines import Deadlines
 from packhorse.engine.executors.process import Children
@@ -17,11 +18,12 @@ from packhorse.engine.executors.threads import Threads
 from packhorse.engine.judge import Cause
 from packhorse.engine.registry import Registry, Run
 from packhorse.engine.settler import Settler
+from packhorse.engine.strangers import MOMENT, Strangers
+from packhorse.model import caps
 from packhorse.model.clock import Clock
 from packhorse.model.ids import JobId
-from packhorse.model.lease import Lease, Settlement
-from packhorse.model.outcome import Again, Wait
-from packhorse.model.reason import WaitReason
+from packhorse.model.lease import Lease, Settlement, Share
+from packhorse.model.outcome import Again
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 
@@ -55,6 +57,8 @@ class Crew:
         self._children, self._note = children, note
         self._threads: Threads[Context] = Threads(slots, self._in_thread)
         self._hand: deque[Context] = deque()
+        self._batches = Batches(deadlines, self._whole)
+        self._strangers = Strangers(clock)
         self._tasks: dict[Context, asyncio.Task[None]] = {}
         self._threaded: set[Context] = set()
         self._alone: Context | None = None
@@ -81,6 +85,14 @@ class Crew:
             return 0
         return max(0, self.slots - self.busy - len(self._hand) + ahead)
 
+    def widened(self, share: Share) -> Share:
+        """The share of a queue whose jobs run together: as many jobs as fit in its slots."""
+        batching = self._registry.batching(share.queue)
+        if batching is None:
+            return share
+        count = max(0, min(share.count * batching.size, caps.ITEMS) - self._batches.collected(share.queue))
+        return Share(share.queue, count, count)
+
     @property
     def stuck(self) -> int:
         """Slots whose attempts were given up and do not stop."""
@@ -88,10 +100,11 @@ class Crew:
 
     def most(self) -> dict[str, int]:
         """How many more jobs each bounded queue may have in this worker."""
+        none = dict.fromkeys(self._strangers.shunned(), 0)
         if not self._queue_slots:
-            return {}
-        held = Counter(ctx.lease.queue for ctx in self.held.values())
-        return {queue: max(0, slots - held[queue]) for queue, slots in self._queue_slots.items()}
+            return none
+        held = Counter(ctx.lease.queue for ctx in self.held.values() if not ctx.ended)
+        return {queue: max(0, slots - held[queue]) for queue, slots in self._queue_slots.items()} | none
 
     # -- in and out
 
@@ -100,21 +113,26 @@ class Crew:
         for lease in leases:
             entry = self._registry.find(lease.task, lease.queue)
             if entry is None:
-                self._settler.put(None, Settlement(lease, Wait(WaitReason.UNROUTABLE, detail=lease.task)))
+                self._settler.put(None, Settlement(lease, self._strangers.outcome(lease)))
                 continue
             ctx = Context(lease, entry)
             ctx.valid_until, ctx.note, ctx.hold = valid_until, self._note, self._settler.hold
+            ctx.concluded = self.conclude
             if lease.id in self.held:  # it was taken back from us and is ours again, by another token
                 self.stop(self.held[lease.id], Cause.LOST)
             self.held[lease.id] = ctx
             if lease.lost and lease.lost >= self._last_chance:
                 self._run_alone(ctx)
+            elif entry.batching is not None:
+                self._batches.put(ctx)
             elif lease.lost:
                 self._hand.appendleft(ctx)
             else:
                 self._hand.append(ctx)
         if self.held:
             self.empty.clear()
+        if self._strangers.shunned():
+            self._deadlines.after(MOMENT, self._settler.wake)
         if self._alone is not None:
             self.hand_back()
         self.fill()
@@ -130,7 +148,8 @@ class Crew:
 
     def hand_back(self) -> None:
         """Give back, uncharged, what is leased and not begun."""
-        waiting = [*self._hand, *self._threads.take_back()]
+        in_hand = [ctx for leader in self._hand for ctx in leader.together]
+        waiting = [*in_hand, *self._threads.take_back(), *self._batches.take_back()]
         self._hand.clear()
         for ctx in waiting:
             self._threaded.discard(ctx)
@@ -167,10 +186,12 @@ class Crew:
         return ctx.entry.run is Run.THREAD and not self._tasks and ctx.policy.timeout is None
 
     def _start(self, ctx: Context) -> None:
-        ctx.begun = self._clock.steady()
+        now = self._clock.steady()
+        for one in ctx.together:
+            one.begun = now
         timeout = ctx.policy.timeout
         if timeout is not None:
-            ctx.deadline = ctx.begun + timeout
+            ctx.deadline = now + timeout
             ctx.timer = self._deadlines.after(timeout, lambda: self.stop(ctx, Cause.TIMEOUT))
         fetch = ctx.entry.fetch
         if fetch is not None and fetch.wanted(ctx.lease.headers):
@@ -179,7 +200,9 @@ class Crew:
             self._launch(ctx)
 
     def _launch(self, ctx: Context) -> None:
-        if ctx.entry.run is Run.THREAD:
+        if ctx.entry.batching is not None:
+            self._as_task(ctx, self._together(ctx))
+        elif ctx.entry.run is Run.THREAD:
             self._threaded.add(ctx)
             self._threads.put(ctx)
         else:
@@ -194,11 +217,20 @@ class Crew:
             self._left(ctx, ended)
         else:
             del self._tasks[ctx]
+            ctx.entered = False
             self._launch(ctx)
 
     async def _on_loop(self, ctx: Context) -> None:
         self._tell_start(ctx)
         self._left(ctx, await self._attempts.run(ctx))
+
+    async def _together(self, leader: Context) -> None:
+        for ctx in leader.together:
+            self._tell_start(ctx)
+        settlements = await self._attempts.run_together(leader.together)
+        for ctx, settlement in zip(leader.together, settlements, strict=True):
+            self.left(ctx, settlement)
+        self.fill()
 
     async def _in_process(self, ctx: Context) -> None:
         assert self._children is not None  # a worker without an origin has no such task
@@ -233,6 +265,15 @@ class Crew:
             self._settle(ctx, settlement)
         else:  # given up before: what it says now comes too late, but a slot is free
             self._settler.wake()
+
+    def conclude(self, ctx: Context, error: BaseException | None) -> None:
+        """Settle one of several attempts that run together before the others end."""
+        if ctx.end():
+            self._settle(ctx, self._attempts.done(ctx) if error is None else self._attempts.judged(ctx, error))
+
+    def _whole(self, leader: Context) -> None:
+        self._hand.append(leader)
+        self.fill()
 
     def _settle(self, ctx: Context, settlement: Settlement | None) -> None:
         if settlement is None:
@@ -277,14 +318,17 @@ class Crew:
             self._drop(ctx)
         elif ctx in self._threaded and not ctx.entered:  # still in line: it will look before it begins
             self._settle_for(ctx)
-        else:
+        elif ctx.entry.batching is None or cause in (Cause.TIMEOUT, Cause.SHUTDOWN):
+            for rider in ctx.riders:
+                rider.stopped = rider.stopped or cause
             if ctx in self._tasks and ctx.entered:
                 self._tasks[ctx].cancel()
             self._deadlines.after(self._patience, lambda: self._give_up(ctx))
 
     def _drop(self, ctx: Context) -> None:
         """Stop what has not begun."""
-        if ctx in self._hand:
+        self._batches.remove(ctx)
+        if ctx in self._hand and not ctx.riders:
             self._hand.remove(ctx)
         if ctx is self._alone:
             self._alone = None
@@ -301,7 +345,8 @@ class Crew:
         if ctx in self._tasks:
             self._tasks[ctx].cancel()
             self._deadlines.after(self._patience, lambda: self._give_up(ctx))
-        self._settle_for(ctx)
+        for one in ctx.together:
+            self._settle_for(one)
 
     def _settle_for(self, ctx: Context) -> None:
         if ctx.end():

@@ -14,7 +14,7 @@ from packhorse.errors import ConfigError, OutcomeUnknown, SchemaMismatch, StoreC
 from packhorse.model import backoff, caps
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
-from packhorse.model.lease import Ask, Exchange
+from packhorse.model.lease import Ask, Exchange, Share
 from packhorse.stores.contract import Store, Topic
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
@@ -48,7 +48,7 @@ class Exchanges:
         self._ahead = Ahead()
         self._verdicts = verdicts
         self._claiming = True
-        self._dry = False
+        self._dry: frozenset[str] = frozenset()
         self._next: int | None = None
         self._failures = 0
         self.idle = asyncio.Event()
@@ -66,13 +66,13 @@ class Exchanges:
             batch = self._settler.take()
             self._crew.fill()
             ask = self._ask()
-            if batch or (ask is not None and not self._dry):
+            if batch or (ask is not None and not self._dry.issuperset(_queues(ask))):
                 await self._one(batch, ask)
                 continue
             if ask is not None and not self._crew.held:
                 self.idle.set()
             if not await self._bell.wait(self._pause(ask)):
-                self._dry = False  # time to look
+                self._dry = frozenset()  # time to look
             self._let_others()
 
     async def hear(self) -> None:
@@ -82,7 +82,7 @@ class Exchanges:
             try:
                 async for _ in self._store.wakes(Topic.WORK):
                     failures = 0
-                    self._dry = False
+                    self._dry = frozenset()
                     self._bell.ring()
             except StoreUnavailable:
                 pass  # the store's own listener mends itself; this is for one that could not even begin
@@ -95,25 +95,25 @@ class Exchanges:
         if not self._claiming:
             return None
         room = min(self._crew.room(self._ahead.count), caps.ITEMS)
-        shares = self._shares.divide(room, self._crew.most())
+        shares = _bounded([self._crew.widened(share) for share in self._shares.divide(room, self._crew.most())])
         return Ask(self._worker, shares, self._lease) if shares else None
 
     async def _one(self, batch: list[Ended], ask: Ask | None) -> None:
         self.idle.clear()
         sent = self._clock.steady()
         if ask is not None:
-            self._dry = True  # a hint that comes while this is under way may mean what it does not see
+            self._dry |= _queues(ask)  # until a hint comes, also while this is under way and does not see what it means
         answer = await self._send(batch, ask)
         self._ahead.ended([ended.ctx.took for ended in batch if ended.ctx is not None and ended.ctx.begun])
         if batch or (answer is not None and answer.leases):
             self._moved = self._clock.steady()
         if answer is None:
-            self._dry = False
+            self._dry = frozenset()
         elif ask is not None:
             self._shares.answered(ask.shares, answer.leases)
             self._next = None if answer.next_due is None else self.last + answer.next_due - answer.now
             if answer.leases or answer.more:
-                self._dry = False
+                self._dry = frozenset()
             self._crew.take(answer.leases, sent + self._lease)
             if not self._claiming:
                 self._crew.drain()
@@ -166,3 +166,18 @@ class Exchanges:
         if self._next is None:
             return poll
         return max(0, min(poll, self._next - self._clock.steady()))
+
+
+def _bounded(shares: list[Share]) -> tuple[Share, ...]:
+    """Shares that fit in one ask; those at the end give way."""
+    left = caps.ITEMS
+    fitting = []
+    for share in shares:
+        count = min(share.count, left)
+        left -= count
+        fitting.append(share if count == share.count else Share(share.queue, count, share.most))
+    return tuple(fitting)
+
+
+def _queues(ask: Ask) -> frozenset[str]:
+    return frozenset(share.queue for share in ask.shares)

@@ -48,11 +48,22 @@ class Fetch(Protocol):
         """The payload, completed."""
 
 
+class Batching(msgspec.Struct, frozen=True):
+    """How many jobs are run together at most, and how long the first may wait for the others (microseconds)."""
+
+    size: int
+    wait: int
+
+    def __post_init__(self) -> None:
+        caps.within("batch size", self.size, 1, caps.ITEMS)
+        caps.span("batch wait", self.wait)
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A task as the engine sees it: a name, a function and how to treat them.
 
     ``tune`` makes the policy of one job from the task's and the job's headers. If it ``halts``, a job that fails for good
-    holds up its lane until a person has looked.
+    holds up its lane until a person has looked. With ``batching``, the function gets the contexts of all jobs run together.
     """
 
     name: str
@@ -65,6 +76,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     tune: Callable[[Policy, bytes], Policy] = as_it_is
     encode: Callable[[Any], bytes | None] = plain
     halts: bool = False
+    batching: Batching | None = None
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.aliases):
@@ -91,6 +103,15 @@ class Registry:
     def find(self, task: str, queue: str = "default") -> Entry | None:  # noqa: ARG002 - an app's differs by queue
         """What runs a job of this task in this queue."""
         return self._entries.get(task)
+
+    @property
+    def takes_any(self) -> bool:
+        """Whether it may run jobs of tasks it does not name."""
+        return False
+
+    def batching(self, queue: str) -> Batching | None:  # noqa: ARG002 - an app's differs by queue
+        """How the jobs of a queue are run together, if they are."""
+        return None
 
     @property
     def names(self) -> tuple[str, ...]:

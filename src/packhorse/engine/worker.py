@@ -205,7 +205,7 @@ class Worker:
         )
         common = duties(
             self._store,
-            lambda: self._registry.names,
+            lambda: None if self._registry.takes_any else self._registry.names,
             lease=settings.lease,
             max_lost=settings.max_lost,
             telemetry=telemetry,

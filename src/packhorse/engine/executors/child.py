@@ -66,6 +66,14 @@ class Line:
             if self.running is ctx:
                 self._socket.sendall(frames.pack(frames.Progress(data)))
 
+    def emit(self, ctx: Context) -> None:
+        """Have written what the running attempt wants written now, from any thread."""
+        if self.running is not ctx:
+            return
+        with self._sending:
+            while self.running is ctx and (effects := ctx.take_held()):
+                self._socket.sendall(frames.pack(frames.emitted(effects)))
+
     def end(self, packed: bytes) -> None:
         """Say how the running attempt ended."""
         self.running = None
@@ -122,7 +130,7 @@ class Runner:
                     self._line.send(frames.Unknown())
                     return
                 ctx = Context(lease, entry)
-                ctx.begun, ctx.note = SYSTEM.steady(), self._line.progress
+                ctx.begun, ctx.note, ctx.hold = SYSTEM.steady(), self._line.progress, self._line.emit
                 ctx.deadline = None if left is None else ctx.begun + left
                 self._line.running = ctx
                 self._line.send(frames.Begun())

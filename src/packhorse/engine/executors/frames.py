@@ -62,6 +62,12 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
     data: bytes
 
 
+class Emitted(msgspec.Struct, frozen=True, tag=True):
+    """From the child: what is to be written while the attempt goes on."""
+
+    effects: tuple["Said", ...]
+
+
 class Said(msgspec.Struct, frozen=True):
     """A value of the model under the name of its kind."""
 
@@ -85,7 +91,7 @@ class Quit(msgspec.Struct, frozen=True, tag=True):
     """To the child: end in an orderly way."""
 
 
-Frame = Start | Ready | Call | Begun | Stop | Progress | Settled | Unknown | Quit
+Frame = Start | Ready | Call | Begun | Stop | Progress | Emitted | Settled | Unknown | Quit
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Frame)
@@ -140,6 +146,16 @@ def settlement(lease: Lease, frame: Settled) -> Settlement | None:
         return Settlement(lease, _meant(frame.outcome, _OUTCOMES), effects)
     except (msgspec.DecodeError, KeyError) as error:
         raise BadFrame(f"An outcome cannot be read: {error}") from error
+
+
+def emitted(effects: tuple[Effect, ...]) -> Emitted:
+    """Effects as the child says them."""
+    return Emitted(tuple(_said(effect) for effect in effects))
+
+
+def wanted(frame: Emitted) -> tuple[Effect, ...]:
+    """The effects that the child meant."""
+    return tuple(_meant(said, _EFFECTS) for said in frame.effects)
 
 
 def _said(value: Outcome | Effect) -> Said:

@@ -222,6 +222,9 @@ class Child(asyncio.Protocol):
             case frames.Progress(data):
                 if self._ctx is not None and self._ctx.note is not None:
                     self._ctx.note(self._ctx, data)
+            case frames.Emitted():
+                if self._ctx is not None:
+                    self._ctx.want(frames.wanted(frame))
             case frames.Settled() | frames.Unknown():
                 self._settle(frame)
 

@@ -1,0 +1,38 @@
+"""Jobs of tasks that this worker does not know: they wait, and once released are left to those who know them."""
+
+from packhorse.model.clock import Clock
+from packhorse.model.ids import JobId
+from packhorse.model.lease import Lease
+from packhorse.model.outcome import Again, Outcome, Wait
+from packhorse.model.reason import WaitReason
+
+MOMENT = 500_000  # in which others may take what this worker cannot run
+REMEMBERED = 10_000
+
+
+class Strangers:
+    """Remembers which jobs it sent to wait. One that comes back was released by a worker that can run it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._sent: dict[JobId, None] = {}
+        self._aside: dict[str, int] = {}
+
+    def outcome(self, lease: Lease) -> Outcome:
+        """Have a job wait; or, if it was sent to wait before, stand aside for a moment so that others get it."""
+        if lease.id in self._sent:
+            del self._sent[lease.id]
+            self._aside[lease.queue] = self._clock.steady() + MOMENT
+            return Again(charged=False)
+        self._sent[lease.id] = None
+        if len(self._sent) > REMEMBERED:
+            del self._sent[next(iter(self._sent))]
+        return Wait(WaitReason.UNROUTABLE, detail=lease.task)
+
+    def shunned(self) -> list[str]:
+        """The queues that are left to others for now."""
+        if not self._aside:
+            return []
+        now = self._clock.steady()
+        self._aside = {queue: until for queue, until in self._aside.items() if until > now}
+        return list(self._aside)
