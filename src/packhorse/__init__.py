@@ -1,1 +1,80 @@
-"""Packhorse: all work that must not happen in the request, in one package."""
+"""Background jobs, schedules, event streams and durable workflows in one package; on SQLite, Redis or PostgreSQL."""
+
+from packhorse.app import App
+from packhorse.engine.context import Context, current
+from packhorse.engine.signals import Cancel, Retry, Snooze
+from packhorse.errors import (
+    ConfigError,
+    InvalidArguments,
+    InvalidInput,
+    JobCancelled,
+    JobError,
+    JobFailed,
+    JobNotFound,
+    OutcomeUnknown,
+    PackhorseError,
+    StoreError,
+    StoreUnavailable,
+)
+from packhorse.jobs.batch import Batch, Message
+from packhorse.jobs.call import Call
+from packhorse.jobs.chunks import Chunk, Position
+from packhorse.jobs.envelope import correlated
+from packhorse.jobs.flows import Flow, FlowHandle, Group, chain, chord, group
+from packhorse.jobs.handle import JobHandle
+from packhorse.jobs.options import Keep, Unique
+from packhorse.jobs.queue import Queue
+from packhorse.jobs.retrying import retrying
+from packhorse.jobs.sync import SyncHandle, SyncQueue, SyncTask
+from packhorse.jobs.task import Task
+from packhorse.jobs.view import Job, Progress, Status
+from packhorse.model.backoff import Backoff, constant, exponential
+from packhorse.sync import SyncApp
+
+__all__ = [
+    "App",
+    "Backoff",
+    "Batch",
+    "Call",
+    "Cancel",
+    "Chunk",
+    "ConfigError",
+    "Context",
+    "Flow",
+    "FlowHandle",
+    "Group",
+    "InvalidArguments",
+    "InvalidInput",
+    "Job",
+    "JobCancelled",
+    "JobError",
+    "JobFailed",
+    "JobHandle",
+    "JobNotFound",
+    "Keep",
+    "Message",
+    "OutcomeUnknown",
+    "PackhorseError",
+    "Position",
+    "Progress",
+    "Queue",
+    "Retry",
+    "Snooze",
+    "Status",
+    "StoreError",
+    "StoreUnavailable",
+    "SyncApp",
+    "SyncHandle",
+    "SyncQueue",
+    "SyncTask",
+    "Task",
+    "Unique",
+    "chain",
+    "chord",
+    "constant",
+    "correlated",
+    "current",
+    "exponential",
+    "group",
+    "retrying",
+]

@@ -87,6 +87,14 @@ class InvalidArguments(InvalidInput):
         super().__init__(f"This value cannot be stored: {why}")
 
 
+class WrongArguments(InvalidArguments):
+    """Arguments that a task's function does not take."""
+
+    def __init__(self, task: str, why: object) -> None:
+        self.task = task
+        InvalidInput.__init__(self, f"{task}() does not take these arguments: {why}")
+
+
 class InvalidOption(InvalidInput):
     """An option outside its range, or options that contradict each other."""
 

@@ -1,0 +1,363 @@
+"""The app: registers tasks and queues, opens the store, wires everything. The only module that knows every room."""
+
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+
+from packhorse import config
+from packhorse.engine.attempt import Middleware
+from packhorse.engine.policy import Kinds
+from packhorse.engine.registry import Run
+from packhorse.engine.worker import Settings, Worker
+from packhorse.jobs import task as tasks
+from packhorse.jobs.call import Call, wish
+from packhorse.jobs.desk import Desk
+from packhorse.jobs.flows import Flow
+from packhorse.jobs.handle import JobHandle
+from packhorse.jobs.homes import Homes
+from packhorse.jobs.options import Keep, Unique, options
+from packhorse.jobs.queue import Queue
+from packhorse.jobs.registry import AppRegistry
+from packhorse.jobs.search import fits, search
+from packhorse.jobs.task import AsyncTask, OnExhausted, PlainTask, RunName, Task
+from packhorse.jobs.view import Job, Status
+from packhorse.model.backoff import Backoff
+from packhorse.model.clock import SYSTEM, Clock
+from packhorse.model.codec import Codec
+from packhorse.model.duration import Duration, micros
+from packhorse.model.ids import parse_id
+from packhorse.model.page import Page
+from packhorse.stores import NAMESPACE, open_store
+from packhorse.stores.contract import Store
+from packhorse.telemetry import logs
+from packhorse.telemetry.emit import Telemetry
+
+if TYPE_CHECKING:
+    from packhorse.sync import SyncApp
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class App:
+    """Everything that belongs together: tasks, queues, and the store they live in.
+
+    Without an address, ``PACKHORSE_URL`` is read, else a SQLite file in the working directory is used. The options stand
+    for all jobs unless a queue, a task or a call says otherwise. The store is opened, and its layout brought up to
+    date, when it is first needed on a loop; ``migrate=False`` leaves the layout to ``packhorse migrate``.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        release: str | None = None,
+        attempts: int | None = None,
+        backoff: Backoff | None = None,
+        timeout: Duration | None = None,
+        priority: int | None = None,
+        keep_done: Keep | int | None = None,
+        keep_dead: Keep | int | None = None,
+        middleware: Sequence[Middleware] = (),
+        migrate: bool | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.url = config.url(url)
+        self.namespace = config.setting("namespace", namespace, NAMESPACE)
+        self.release: str | None = config.setting("release", release, None)
+        self.telemetry = Telemetry()
+        logs.listen(self.telemetry)
+        self._clock = clock or SYSTEM
+        self._middleware = tuple(middleware)
+        self._codec = Codec()
+        said = options(
+            attempts=attempts,
+            backoff=backoff,
+            timeout=timeout,
+            priority=priority,
+            keep_done=keep_done,
+            keep_dead=keep_dead,
+        )
+        self._homes = Homes(
+            self.url,
+            partial(open_store, self.url, namespace=self.namespace, clock=clock),
+            clock=self._clock,
+            migrate=config.setting("migrate", migrate, True),
+        )
+        self.desk = Desk(self.namespace, self._homes.here, codec=self._codec, app=said)
+        self.registry = AppRegistry(self.desk)
+        self._queues: dict[str, Queue] = {}
+
+    # -- the store
+
+    async def open(self) -> None:
+        """Open the store on this loop now, instead of when it is first needed."""
+        await self._homes.here()
+
+    async def close(self) -> None:
+        """Let go of the store on this loop; it is opened again when needed."""
+        await self._homes.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def store(self) -> Store:
+        """The store, open on this loop."""
+        return (await self._homes.here()).store
+
+    # -- registering
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        aliases: Sequence[str] = (),
+        attempts: int | None = None,
+        backoff: Backoff | None = None,
+        timeout: Duration | None = None,
+        priority: int | None = None,
+        keep_done: Keep | int | None = None,
+        keep_dead: Keep | int | None = None,
+        retry_on: Kinds = (),
+        dead_on: Kinds = (),
+        unique: Unique | Duration | None = None,
+        run: Run | RunName | None = None,
+        on_exhausted: OnExhausted = "skip",
+    ) -> "TaskMaker": ...
+    def task(self, function: Callable[..., Any] | None = None, /, **said: Any) -> Any:
+        """Register a function as a task; with or without options."""
+        maker = TaskMaker(self, **said)
+        return maker if function is None else maker(function)
+
+    def queue(
+        self,
+        name: str,
+        *,
+        attempts: int | None = None,
+        backoff: Backoff | None = None,
+        timeout: Duration | None = None,
+        priority: int | None = None,
+        keep_done: Keep | int | None = None,
+        keep_dead: Keep | int | None = None,
+        per_key: int | None = None,
+    ) -> Queue:
+        """A queue by its name; what is said about its jobs is remembered. ``per_key`` jobs of a key run at once."""
+        queue = self._queues.setdefault(name, Queue(self.desk, self.registry, name))
+        said = options(
+            attempts=attempts,
+            backoff=backoff,
+            timeout=timeout,
+            priority=priority,
+            keep_done=keep_done,
+            keep_dead=keep_dead,
+        )
+        self.desk.say(name, said, per_key)
+        return queue
+
+    # -- jobs
+
+    @overload
+    async def enqueue(self, one: Call[A] | Flow[A], /) -> tuple[JobHandle[A]]: ...
+    @overload
+    async def enqueue(self, one: Call[A] | Flow[A], two: Call[B] | Flow[B], /) -> tuple[JobHandle[A], JobHandle[B]]: ...
+    @overload
+    async def enqueue(
+        self, one: Call[A] | Flow[A], two: Call[B] | Flow[B], three: Call[C] | Flow[C], /
+    ) -> tuple[JobHandle[A], JobHandle[B], JobHandle[C]]: ...
+    @overload
+    async def enqueue(self, *calls: Call[Any] | Flow[Any]) -> tuple[JobHandle[Any], ...]: ...
+    async def enqueue(self, *calls: Call[Any] | Flow[Any]) -> tuple[JobHandle[Any], ...]:
+        """Enqueue several calls, of any tasks and queues, all or none."""
+        made = [call.jobs() for call in calls]
+        receipts = iter(await self.desk.send([job for jobs in made for job in jobs]))
+        handles = []
+        for call, jobs in zip(calls, made, strict=True):
+            handles.append(call.handle([next(receipts) for _ in jobs]))
+        return tuple(handles)
+
+    def job(self, id: str) -> JobHandle[Any]:
+        """The handle of a job by its id, wherever it was enqueued."""
+        return JobHandle(self.desk, parse_id(id))
+
+    async def find(
+        self,
+        *,
+        queue: str | None = None,
+        task: str | None = None,
+        state: Status | str | None = None,
+        reason: str | None = None,
+        key: str | None = None,
+        tenant: str | None = None,
+        header: tuple[str, Any] | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Job]:
+        """Look for jobs, a bounded look at a time: a page may be short or empty, its cursor says where to go on.
+
+        ``header`` is a name and a value, ``error`` a part of the type or message of a failure.
+        """
+        wanted = search(queue, task, state, reason, key, tenant, since)
+        page = await (await self.store()).jobs.find(wanted, limit=limit, cursor=cursor)
+        found = [Job(stored) for stored in page.items]
+        return Page(tuple(job for job in found if fits(job, header, error)), page.cursor)
+
+    # -- workers
+
+    def worker(
+        self,
+        queues: str | Sequence[str] | Mapping[str, int] | None = None,
+        *,
+        concurrency: int | None = None,
+        slots: Mapping[str, int] | None = None,
+        lease: Duration | None = None,
+        grace: Duration | None = None,
+        name: str | None = None,
+    ) -> "AppWorker":
+        """A worker for these queues (with weights, if a mapping), or for all that this app names."""
+        defaults = Settings()
+        settings = Settings(
+            queues=self._weights(queues),
+            concurrency=config.setting("concurrency", concurrency, defaults.concurrency),
+            slots=dict(slots or {}),
+            lease=defaults.lease if lease is None else micros(lease),
+            grace=micros(
+                config.setting("grace", None if grace is None else f"{micros(grace)}us", f"{defaults.grace}us")
+            ),
+            name=config.setting("worker_name", name, ""),
+            release=self.release,
+            origin=self._origin(),
+        )
+        return AppWorker(self, settings)
+
+    def _weights(self, queues: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, int]:
+        if queues is None:
+            return dict.fromkeys(("default", *self.registry.queues, *self._queues), 1)
+        if isinstance(queues, str):
+            return {queues: 1}
+        return dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, 1)
+
+    def _origin(self) -> str | None:
+        """Where a child process finds this app: a module and a name in it; None where there is none."""
+        for module in self.registry.modules:
+            held = vars(sys.modules[module]) if module in sys.modules and module != "__main__" else {}
+            for name, value in held.items():
+                if value is self:
+                    return f"{module}:{name}"
+        return None
+
+    @property
+    def sync(self) -> "SyncApp":
+        """The same for code without an event loop."""
+        from packhorse.sync import SyncApp
+
+        return SyncApp(self)
+
+    def __repr__(self) -> str:
+        return f"<app at {logs.redacted(self.url)}>"
+
+
+class AppWorker:
+    """A worker of an app: ``await worker.run()``, or ``async with worker:`` beside other code of the loop."""
+
+    def __init__(self, app: App, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+        self._worker: Worker | None = None
+
+    async def _made(self) -> Worker:
+        app = self._app
+        self._worker = Worker(
+            await app.store(),
+            app.registry,
+            self._settings,
+            telemetry=app.telemetry,
+            middleware=app._middleware,
+            codec=app._codec,
+            clock=app._clock,
+        )
+        return self._worker
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT; what runs may end within the grace, a second signal stops it now."""
+        await (await self._made()).run()
+
+    def stop(self) -> None:
+        """Take no more jobs and come to an end; said again, without waiting for what runs."""
+        if self._worker is not None:
+            self._worker.stop()
+
+    async def __aenter__(self) -> Worker:
+        return await (await self._made()).__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._worker is not None:
+            await self._worker.__aexit__(kind, error, trace)
+
+
+class TaskMaker:
+    """Makes tasks of functions, with options."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        aliases: Sequence[str] = (),
+        retry_on: Kinds = (),
+        dead_on: Kinds = (),
+        unique: Unique | Duration | None = None,
+        run: Run | RunName | None = None,
+        on_exhausted: OnExhausted = "skip",
+        **said: Any,
+    ) -> None:
+        self._app, self._name = app, name
+        self._wish = wish(queue=queue, unique=unique)
+        self._options = options(**said)
+        self._rest = {
+            "aliases": tuple(aliases),
+            "retry_on": tuple(retry_on),
+            "dead_on": tuple(dead_on),
+            "run": run,
+            "on_exhausted": on_exhausted,
+        }
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """Register the function."""
+        made: Task[..., Any] = tasks.make(
+            self._app.desk,
+            function,
+            name=self._name or tasks.named(function),
+            wish=self._wish,
+            options=self._options,
+            **self._rest,
+        )
+        self._app.registry.add_task(made)
+        return made

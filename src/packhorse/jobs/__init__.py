@@ -1,0 +1,1 @@
+"""What people write: tasks, calls, handles, queues, flows."""

@@ -1,0 +1,82 @@
+"""Reading the pieces of a result while its job still runs."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from packhorse.errors import JobNotFound
+from packhorse.model import codec
+from packhorse.model.clock import Clock
+from packhorse.model.ids import JobId, id_text
+from packhorse.model.record import CHUNKS, chunk_key
+from packhorse.stores.contract import Records
+
+if TYPE_CHECKING:
+    from packhorse.jobs.desk import Desk
+
+SOON, LATER = 10_000, 250_000
+AT_ONCE = 50
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far a reader is: pass it to read on from there, in this process or another."""
+
+    attempt: int = 0
+    number: int = 0
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """One piece, and where to read on after it. A retried job begins anew: its attempt is one higher."""
+
+    data: Any
+    attempt: int
+    after: Position
+
+
+async def chunks(desk: "Desk", job: JobId, after: Position, clock: Clock) -> AsyncIterator[Chunk]:
+    """The pieces of a job in order, as they come, until it has ended and all are read."""
+    at, pause = after, SOON
+    while True:
+        store = await desk.store()
+        [known] = await store.jobs.get([job])  # before the look, so that an end seen here has all its pieces there
+        if known is None:
+            raise JobNotFound(id_text(job))
+        read = [chunk async for chunk in _there(desk, job, at, known.attempt)]
+        for chunk in read:
+            at = chunk.after
+            yield chunk
+        if known.state.ended and not read:
+            return
+        pause = SOON if read else min(round(pause * 1.5), LATER)
+        if not read:
+            await clock.sleep(pause)
+
+
+async def _there(desk: "Desk", job: JobId, after: Position, attempts: int) -> AsyncIterator[Chunk]:
+    """The pieces that are there already."""
+    records = (await desk.store()).records
+    for attempt in range(max(1, after.attempt), attempts + 1):
+        number = after.number if attempt == after.attempt else 0
+        while True:
+            keys = [chunk_key(job, attempt, number + index) for index in range(AT_ONCE)]
+            found = await records.get(CHUNKS, keys)
+            if found[0] is None:
+                oldest = await _oldest(records, job, attempt)
+                if oldest > number:  # those between are not kept any more: there were too many since
+                    number = oldest
+                    continue
+            for record in found:
+                if record is None:
+                    break
+                number += 1
+                yield Chunk(codec.decode(record.value), attempt, Position(attempt, number))
+            if None in found:
+                break
+
+
+async def _oldest(records: Records, job: JobId, attempt: int) -> int:
+    """The number of the oldest piece of an attempt that is still kept."""
+    prefix = chunk_key(job, attempt, 0).rpartition("/")[0]
+    page = await records.find(CHUNKS, prefix=f"{prefix}/", limit=1)
+    return int(page.items[0].key.rpartition("/")[2]) if page.items else 0

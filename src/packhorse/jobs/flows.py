@@ -1,0 +1,299 @@
+"""Calls that belong together: one after the other, side by side, and what comes when all have ended.
+
+A later job is stored at once and waits for its children in the store, so no flow is ever half there: whatever comes
+before it is delivered to it, however it ends. A group of more than a few hundred is spread: jobs that enqueue their
+part when they run, then wait for it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
+
+import msgspec
+
+from packhorse.errors import InvalidOption
+from packhorse.jobs.call import Call, Wish
+from packhorse.jobs.desk import Desk
+from packhorse.jobs.envelope import OnFailure, Shape
+from packhorse.jobs.gather import Gather, Spread
+from packhorse.jobs.handle import JobHandle
+from packhorse.jobs.task import Using
+from packhorse.jobs.view import Status
+from packhorse.model import caps, codec
+from packhorse.model.ids import JobId, new_id
+from packhorse.model.job import NewJob, Receipt
+from packhorse.model.page import Filter
+
+if TYPE_CHECKING:
+    from packhorse.jobs.sync import SyncFlow
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+A_contra = TypeVar("A_contra", contravariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+
+Whole = Literal["fail", OnFailure.FAIL]
+Without = Literal["skip", OnFailure.SKIP]
+OrNone = Literal["none", OnFailure.NONE]
+
+SPREAD = 400
+SPREAD_BYTES = 600_000
+
+
+class Link(Protocol[A_contra, R_co]):
+    """A task, or ``task.using(…)``, that can be called with one value: it takes the result of what runs before it."""
+
+    def call(self, value: A_contra, /) -> Call[R_co]:
+        """A call with that value."""
+
+    def later(self) -> Call[R_co]:
+        """A call whose first argument comes when it runs."""
+
+    @property
+    def first_parameter(self) -> str:
+        """The name under which it takes the result before it."""
+
+
+class Flow(Generic[R_co]):
+    """Jobs that are enqueued together, all or none; the first of them stands for the whole."""
+
+    def __init__(self, desk: Desk, plan: Callable[[], list[NewJob]], unpack: Callable[[bytes | None], Any]) -> None:
+        self._desk, self._plan, self._unpack = desk, plan, unpack
+
+    def jobs(self) -> list[NewJob]:
+        """The jobs it is made of, the last to run first."""
+        return self._plan()
+
+    async def enqueue(self) -> "FlowHandle[R_co]":
+        """Store all of it, and answer at once."""
+        return self.handle(await self._desk.send(self.jobs()))
+
+    @property
+    def sync(self) -> "SyncFlow[R_co]":
+        """The same for code without an event loop."""
+        from packhorse.jobs.sync import SyncFlow
+
+        return SyncFlow(self)
+
+    def handle(self, receipts: Sequence[Receipt]) -> "FlowHandle[R_co]":
+        """The handle of what came of it."""
+        jobs = [receipt.id for receipt in receipts]
+        return FlowHandle(self._desk, jobs, created=receipts[0].created, unpack=self._unpack)
+
+
+class FlowHandle(JobHandle[R_co]):
+    """A flow that was enqueued: its result is that of its last job."""
+
+    def __init__(
+        self, desk: Desk, jobs: Sequence[JobId], *, created: bool, unpack: Callable[[bytes | None], Any]
+    ) -> None:
+        super().__init__(desk, jobs[0], created=created, unpack=unpack)
+        self._jobs = tuple(jobs)
+
+    async def cancel(self) -> Status:
+        """Call off the whole flow, the last job first, so that nothing of it begins any more."""
+        store = await self._desk.store()
+        states = await store.jobs.cancel(self._jobs)
+        for job in self._jobs[1:]:
+            cursor: str | None = None
+            while True:
+                page = await store.jobs.find(Filter(parent=job), limit=caps.ITEMS, cursor=cursor)
+                if page.items:
+                    await store.jobs.cancel([child.id for child in page.items])
+                cursor = page.cursor
+                if cursor is None:
+                    break
+        return Status.UNKNOWN if states[0] is None else Status(states[0].value)
+
+
+class Group(Flow[list[R_co]]):
+    """Calls that run side by side; the result is the list of theirs, in order."""
+
+    def __init__(self, calls: Sequence[Call[R_co]], on_failure: OnFailure) -> None:
+        if not calls:
+            raise InvalidOption("group", [], "give at least one call")
+        for call in calls:
+            if call.wish.id is not None:
+                raise InvalidOption(
+                    "id", call.wish.id, "calls of a group have no ids of their own; use unique= or key="
+                )
+        self.calls, self.on_failure = tuple(calls), on_failure
+        desk = calls[0].target.desk
+        super().__init__(desk, self._alone, self._unpacked)
+
+    def _alone(self) -> list[NewJob]:
+        return self.before(Call(Gather(self._desk), codec.encode(Spread()), _beside(self.calls[0])), "results")
+
+    def _unpacked(self, result: bytes | None) -> list[Any]:
+        parts = msgspec.json.decode(result or b"[]", type=list[msgspec.Raw])
+        if len(parts) != len(self.calls):  # some failed and were left out
+            return [codec.decode(bytes(part)) for part in parts]
+        return [
+            None if bytes(part) == b"null" else call.target.unpack_result(bytes(part))
+            for call, part in zip(self.calls, parts, strict=True)
+        ]
+
+    def before(self, last: Call[Any], name: str) -> list[NewJob]:
+        """The jobs of this group and of the call that gets their results under this name."""
+        head, desk = new_id(), self._desk
+        if len(self.calls) <= SPREAD and sum(len(call.payload) for call in self.calls) <= SPREAD_BYTES:
+            shape = Shape(name, many=True, on_failure=self.on_failure)
+            children = [
+                desk.job(call, id=one, parent=head) for call, one in zip(self.calls, _ids(self.calls), strict=True)
+            ]
+            return [desk.job(last, id=head, children=len(children), flow=shape), *children]
+        parts = list(_parts(self.calls))
+        shape = Shape(name, many=True, nested=True, on_failure=self.on_failure)
+        inner = Shape("results", many=True, on_failure=self.on_failure)
+        nodes = []
+        for part, many in zip(parts, _ids(parts), strict=True):
+            jobs = tuple(desk.job(call, id=one, parent=many) for call, one in zip(part, _ids(part), strict=True))
+            node: Call[Any] = Call(Gather(desk), codec.encode(Spread(jobs)), _beside(last))
+            nodes.append(desk.job(node, id=many, parent=head, flow=inner))
+        return [desk.job(last, id=head, children=len(nodes), flow=shape), *nodes]
+
+
+# Calls of several tasks give the union of what they return, as far as they are spelled out.
+@overload
+def group(first: Call[A], second: Call[B], /, *, on_failure: Whole | Without = ...) -> Group[A | B]: ...
+@overload
+def group(
+    first: Call[A], second: Call[B], third: Call[C], /, *, on_failure: Whole | Without = ...
+) -> Group[A | B | C]: ...
+@overload
+def group(
+    first: Call[A], second: Call[B], third: Call[C], fourth: Call[D], /, *, on_failure: Whole | Without = ...
+) -> Group[A | B | C | D]: ...
+@overload
+def group(first: Call[R], /, *rest: Call[R], on_failure: Whole | Without = ...) -> Group[R]: ...
+@overload
+def group(first: Call[R], /, *rest: Call[R], on_failure: OrNone) -> Group[R | None]: ...
+def group(*calls: Call[Any], on_failure: OnFailure | str = OnFailure.FAIL) -> Group[Any]:
+    """Run calls side by side. ``on_failure``: "fail" fails the whole, "skip" leaves out, "none" puts None in its place."""
+    return Group(calls, _policy(on_failure))
+
+
+def chord(calls: Group[A], callback: Link[list[A], R]) -> Flow[R]:
+    """Run a group, then a task with the list of its results as first argument."""
+    last = _later(callback)
+    return Flow(last.target.desk, lambda: calls.before(last, callback.first_parameter), last.target.unpack_result)
+
+
+# A link must take what the one before it returns; where a failure becomes None, it must take None as well.
+@overload
+def chain(first: Call[A], second: Link[A, R], /, *, on_failure: Whole = ...) -> Flow[R]: ...
+@overload
+def chain(first: Call[A], second: Link[A, B], third: Link[B, R], /, *, on_failure: Whole = ...) -> Flow[R]: ...
+@overload
+def chain(
+    first: Call[A], second: Link[A, B], third: Link[B, C], fourth: Link[C, R], /, *, on_failure: Whole = ...
+) -> Flow[R]: ...
+@overload
+def chain(
+    first: Call[A],
+    second: Link[A, B],
+    third: Link[B, C],
+    fourth: Link[C, D],
+    fifth: Link[D, R],
+    /,
+    *,
+    on_failure: Whole = ...,
+) -> Flow[R]: ...
+@overload
+def chain(first: Call[A], second: Link[A | None, R], /, *, on_failure: OrNone) -> Flow[R]: ...
+@overload
+def chain(first: Call[A], second: Link[A | None, B], third: Link[B | None, R], /, *, on_failure: OrNone) -> Flow[R]: ...
+@overload
+def chain(
+    first: Call[A],
+    second: Link[A | None, B],
+    third: Link[B | None, C],
+    fourth: Link[C | None, R],
+    /,
+    *,
+    on_failure: OrNone,
+) -> Flow[R]: ...
+@overload
+def chain(
+    first: Call[A],
+    second: Link[A | None, B],
+    third: Link[B | None, C],
+    fourth: Link[C | None, D],
+    fifth: Link[D | None, R],
+    /,
+    *,
+    on_failure: OrNone,
+) -> Flow[R]: ...
+@overload
+def chain(
+    first: Call[Any],
+    second: Link[Any, Any],
+    third: Link[Any, Any],
+    fourth: Link[Any, Any],
+    fifth: Link[Any, Any],
+    sixth: Link[Any, Any],
+    /,
+    *rest: Link[Any, Any],
+    on_failure: Whole | OrNone = ...,
+) -> Flow[Any]: ...
+def chain(first: Call[Any], /, *rest: Link[Any, Any], on_failure: OnFailure | str = OnFailure.FAIL) -> Flow[Any]:
+    """Run one after the other; each gets the result of the one before as its first argument."""
+    policy = _policy(on_failure)
+    if policy is OnFailure.SKIP:
+        raise InvalidOption("on_failure", policy, 'a chain cannot leave out a link: say "fail" or "none"')
+    if len(rest) >= caps.ITEMS:
+        raise InvalidOption("chain", len(rest), f"give at most {caps.ITEMS - 1} links")
+    links = [first, *(_later(task) for task in rest)]
+    names = ["", *(task.first_parameter for task in rest)]
+
+    def plan() -> list[NewJob]:
+        jobs: list[NewJob] = []
+        parent: JobId | None = None
+        for number in range(len(links) - 1, -1, -1):
+            shape = Shape(names[number], on_failure=policy) if number else None
+            call = links[number]
+            job = call.target.desk.job(call, parent=parent, children=1 if number else 0, flow=shape)
+            jobs.append(job)
+            parent = job.id
+        return jobs
+
+    return Flow(first.target.desk, plan, links[-1].target.unpack_result)
+
+
+def _later(task: Link[Any, R]) -> Call[R]:
+    """A call whose first argument comes when it runs."""
+    if not isinstance(task, Using):
+        raise InvalidOption("flow", task, "give a task, or task.using(…): its first argument is the result before it")
+    return task.later()
+
+
+def _policy(given: OnFailure | str) -> OnFailure:
+    try:
+        return OnFailure(given)
+    except ValueError:
+        raise InvalidOption("on_failure", given, 'say "fail", "skip" or "none"') from None
+
+
+def _beside(call: Call[Any]) -> Wish:
+    """What is said about a job that does nothing but wait for others: it stands in the same queue, for the same people."""
+    said = call.wish.over(call.target.wish)
+    return Wish(queue=said.queue, tenant=said.tenant, user=said.user, correlation=said.correlation)
+
+
+def _ids(things: Sequence[object]) -> list[JobId]:
+    """Ids in the order of their jobs: what children leave is read in that order."""
+    return sorted(new_id() for _ in things)
+
+
+def _parts(calls: Sequence[Call[Any]]) -> Iterator[list[Call[Any]]]:
+    part: list[Call[Any]] = []
+    size = 0
+    for call in calls:
+        if part and (len(part) == SPREAD or size + len(call.payload) > SPREAD_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(call)
+        size += len(call.payload) + 500  # what stands beside the payload
+    yield part

@@ -1,0 +1,139 @@
+"""What can be said about jobs, and who has the last word: call over task over queue over app over default."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from packhorse.engine.policy import ATTEMPTS, BACKOFF, MOST_ATTEMPTS, Kinds, Policy
+from packhorse.errors import InvalidOption
+from packhorse.model import caps, job
+from packhorse.model.backoff import Backoff
+from packhorse.model.duration import Duration, micros
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Until
+
+PRIORITY = 10
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """How many ended jobs of a queue stay, and for how long; both hold at once, what is None does not matter."""
+
+    count: int | None = None
+    age: Duration | None = None
+
+
+class Unique(msgspec.Struct, frozen=True):
+    """At most one job: within a time from the first one on, or until it has ``started`` or ``finished``.
+
+    Without a key of its own, jobs of the same task with the same arguments are the same.
+    """
+
+    key: str | None = None
+    within: Duration | None = None
+    until: Until | Literal["started", "finished"] | None = None
+
+    def stored(self, key: str) -> job.Unique:
+        """What the store is told, under the key that was given or made."""
+        if self.within is not None and self.until is not None:
+            raise InvalidOption("unique", self.until, "say within= or until=, not both")
+        if self.within is not None:
+            return job.Unique(key, Until.WINDOW, micros(self.within))
+        until = self.until or Until.FINISHED
+        if until not in (Until.STARTED, Until.FINISHED):
+            raise InvalidOption("unique until", until, 'say "started" or "finished", or within= for a time')
+        return job.Unique(key, Until(until))
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What stands on an app, a queue, a task or a call; None leaves it to the next one. Times are microseconds."""
+
+    attempts: int | None = None
+    backoff: Backoff | None = None
+    timeout: int | None = None
+    priority: int | None = None
+    keep_done: job.Keep | None = None
+    keep_dead: job.Keep | None = None
+
+    def __bool__(self) -> bool:
+        return self != NOTHING
+
+    def policy(self, *, retry_on: Kinds = (), dead_on: Kinds = ()) -> Policy:
+        """The rules for attempts, with defaults for what nobody said."""
+        return Policy(
+            attempts=ATTEMPTS if self.attempts is None else self.attempts,
+            backoff=self.backoff or BACKOFF,
+            timeout=self.timeout,
+            retry_on=retry_on,
+            dead_on=dead_on,
+            keep_done=self.keep_done or KEEP_DONE,
+            keep_dead=self.keep_dead or KEEP_DEAD,
+        )
+
+
+NOTHING = Options()
+
+
+def options(
+    *,
+    attempts: int | None = None,
+    backoff: Backoff | None = None,
+    timeout: Duration | None = None,
+    priority: int | None = None,
+    keep_done: Keep | int | None = None,
+    keep_dead: Keep | int | None = None,
+) -> Options:
+    """Options as people write them, checked."""
+    if attempts is not None:
+        caps.within("attempts", attempts, 1, MOST_ATTEMPTS)
+    if backoff is not None and not isinstance(backoff, Backoff):
+        raise InvalidOption("backoff", backoff, "give exponential(…) or constant(…)")
+    if priority is not None:
+        caps.within("priority", priority, 0, caps.PRIORITY)
+    length = None if timeout is None else micros(timeout)
+    if length is not None:
+        caps.span("timeout", length, 1)
+    return Options(
+        attempts=attempts,
+        backoff=backoff,
+        timeout=length,
+        priority=priority,
+        keep_done=_kept("keep_done", keep_done),
+        keep_dead=_kept("keep_dead", keep_dead),
+    )
+
+
+def over(*levels: Options) -> Options:
+    """One set of options from several, the first that says something wins."""
+    said: dict[str, Any] = {}
+    for level in levels:
+        for name in Options.__struct_fields__:
+            value = getattr(level, name)
+            if value is not None:
+                said.setdefault(name, value)
+    return Options(**said)
+
+
+def _kept(what: str, given: Keep | int | None) -> job.Keep | None:
+    if given is None:
+        return None
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = Keep(count=given)
+    if isinstance(given, Keep):
+        count = 1_000_000_000 if given.count is None else given.count
+        return job.Keep(count, caps.LONGEST if given.age is None else micros(given.age))
+    raise InvalidOption(what, given, 'give a number of jobs, or Keep(count=100, age="24h")')
+
+
+def plain(headers: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Headers of the user's own, checked for names that mean something already."""
+    given = dict(headers or {})
+    for name in given:
+        if not isinstance(name, str):
+            raise InvalidOption("header", name, "names of headers are text")
+        caps.name("header", name)
+        if name in RESERVED:
+            raise InvalidOption("header", name, f"this name is taken; use the option {name}= if there is one")
+    return given
+
+
+RESERVED = frozenset({"packhorse", "correlation_id", "traceparent", "tracestate", "tenant", "user"})

@@ -1,0 +1,104 @@
+"""The retry rules of jobs, around one call: inside a handler or anywhere else."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, overload
+
+from packhorse.engine.context import current_or_none
+from packhorse.engine.judge import judge
+from packhorse.engine.policy import Kinds, Policy
+from packhorse.model.backoff import Backoff, exponential
+from packhorse.model.chance import SYSTEM_CHANCE
+from packhorse.model.clock import SYSTEM, Clock
+from packhorse.model.lease import Lease
+from packhorse.model.outcome import Again
+
+R = TypeVar("R")
+
+ATTEMPTS = 3
+BACKOFF = exponential(2, jitter=0)
+
+
+class Retrying:
+    """How often and how patiently a call is tried."""
+
+    def __init__(
+        self,
+        *,
+        attempts: int = ATTEMPTS,
+        backoff: Backoff = BACKOFF,
+        retry_on: Kinds = (),
+        dead_on: Kinds = (),
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self._policy = Policy(attempts=attempts, backoff=backoff, retry_on=retry_on, dead_on=dead_on)
+        self._clock = clock
+
+    async def call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Call until it works, or until it is of no use any more; then its last error is raised."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                value = function(*args, **options)
+                return await value if inspect.isawaitable(value) else value
+            except Exception as error:
+                pause = self._pause(error, attempt)
+                if pause is None:
+                    raise
+            await self._clock.sleep(pause)
+
+    def _pause(self, error: Exception, attempt: int) -> int | None:
+        """How long to wait before the next try; None if there is none, or the job would be over by then."""
+        lease = Lease(
+            id=bytes(16), token=bytes(16), until=0, task="", queue="", payload=b"", headers=b"{}",
+            priority=0, attempt=attempt, lost=0, born=0,
+        )  # fmt: skip
+        chance, now = SYSTEM_CHANCE(), self._clock.now()
+        outcome = judge(self._policy, lease, error, stopped=None, chance=chance, now=now)
+        if not isinstance(outcome, Again):
+            return None
+        ctx = current_or_none()
+        if ctx is not None and ctx.deadline is not None and self._clock.steady() + outcome.delay >= ctx.deadline:
+            return None
+        return outcome.delay
+
+
+@overload
+async def retrying(
+    function: Callable[..., Awaitable[R]],
+    /,
+    *args: Any,
+    attempts: int = ...,
+    backoff: Backoff = ...,
+    retry_on: Kinds = ...,
+    dead_on: Kinds = ...,
+    **options: Any,
+) -> R: ...
+@overload
+async def retrying(
+    function: Callable[..., R],
+    /,
+    *args: Any,
+    attempts: int = ...,
+    backoff: Backoff = ...,
+    retry_on: Kinds = ...,
+    dead_on: Kinds = ...,
+    **options: Any,
+) -> R: ...
+async def retrying(
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    attempts: int = ATTEMPTS,
+    backoff: Backoff = BACKOFF,
+    retry_on: Kinds = (),
+    dead_on: Kinds = (),
+    **options: Any,
+) -> Any:
+    """Call a function by the rules that jobs are retried by: three tries, 2 and 4 seconds apart, unless said otherwise.
+
+    Inside a job it never waits past the job's own time: then the last error is raised at once.
+    """
+    patience = Retrying(attempts=attempts, backoff=backoff, retry_on=retry_on, dead_on=dead_on)
+    return await patience.call(function, *args, **options)

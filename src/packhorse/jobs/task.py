@@ -1,0 +1,215 @@
+"""A task: a function that can also be run as a job."""
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast
+
+from packhorse.engine.policy import Kinds
+from packhorse.engine.registry import Entry, Run
+from packhorse.errors import ConfigError
+from packhorse.jobs.arguments import Arguments
+from packhorse.jobs.call import NO_WISH, Call, Wish, wish
+from packhorse.jobs.handle import JobHandle
+from packhorse.jobs.options import Keep, Options, Unique
+from packhorse.model import caps
+from packhorse.model.backoff import Backoff
+from packhorse.model.duration import Duration
+
+if TYPE_CHECKING:
+    from packhorse.jobs.desk import Desk
+    from packhorse.jobs.sync import SyncTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+RunName = Literal["async", "thread", "process"]
+OnExhausted = Literal["skip", "halt"]
+
+
+class Using(Generic[P, R_co]):
+    """A task with something said about its calls."""
+
+    def __init__(self, task: "Task[P, R_co]", wish: Wish) -> None:
+        self._task, self._wish = task, wish
+
+    def call(self, *args: P.args, **options: P.kwargs) -> Call[R_co]:
+        """A call to be enqueued later, alone or in a flow; its arguments are checked now."""
+        return Call(self._task, self._task.arguments.pack(args, options), self._wish)
+
+    async def enqueue(self, *args: P.args, **options: P.kwargs) -> JobHandle[R_co]:
+        """Store a job that calls the function with these arguments, and answer at once."""
+        return await send(self.call(*args, **options))
+
+    def later(self) -> Call[R_co]:
+        """A call whose first argument comes when it runs."""
+        return Call(self._task, b"{}", self._wish)
+
+    @property
+    def first_parameter(self) -> str:
+        """The name under which it takes the result before it."""
+        return self._task.arguments.first
+
+    @property
+    def sync(self) -> "SyncTask[P, R_co]":
+        """The same for code without an event loop."""
+        from packhorse.jobs.sync import SyncTask
+
+        return SyncTask(self)
+
+    @property
+    def desk(self) -> "Desk":
+        """Where its calls become jobs."""
+        return self._task.desk
+
+    def using(
+        self,
+        *,
+        queue: str | None = None,
+        id: str | None = None,
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        key: str | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        correlation: str | None = None,
+        unique: Unique | Duration | None = None,
+        headers: Mapping[str, Any] | None = None,
+        attempts: int | None = None,
+        backoff: Backoff | None = None,
+        timeout: Duration | None = None,
+        priority: int | None = None,
+        keep_done: Keep | int | None = None,
+        keep_dead: Keep | int | None = None,
+    ) -> "Using[P, R_co]":
+        """The same with more said about its calls."""
+        said = wish(
+            queue=queue,
+            id=id,
+            delay=delay,
+            at=at,
+            key=key,
+            tenant=tenant,
+            user=user,
+            correlation=correlation,
+            unique=unique,
+            headers=headers,
+            attempts=attempts,
+            backoff=backoff,
+            timeout=timeout,
+            priority=priority,
+            keep_done=keep_done,
+            keep_dead=keep_dead,
+        )
+        return Using(self._task, said.over(self._wish))
+
+
+class Task(Using[P, R_co]):
+    """A registered function. Its name is what is stored and routed by."""
+
+    def __init__(
+        self,
+        desk: "Desk",
+        function: Callable[P, Any],
+        *,
+        name: str,
+        wish: Wish,
+        options: Options,
+        aliases: tuple[str, ...] = (),
+        retry_on: Kinds = (),
+        dead_on: Kinds = (),
+        run: Run | RunName | None = None,
+        on_exhausted: OnExhausted = "skip",
+    ) -> None:
+        super().__init__(self, NO_WISH)
+        for each in (name, *aliases):
+            caps.name("task", each)
+        self.name, self.aliases = name, aliases
+        self.wish, self.options = wish, options
+        self.retry_on, self.dead_on = retry_on, dead_on
+        if on_exhausted not in ("skip", "halt"):
+            raise ConfigError(f'The task {name!r} says on_exhausted={on_exhausted!r}: say "skip" or "halt"')
+        self.halts = on_exhausted == "halt"
+        self.function = function
+        self.arguments = Arguments(function, name)
+        self._desk = desk
+        self.run = _run(name, function, options, run)
+        functools.update_wrapper(cast(Any, self), function)
+
+    @property
+    def desk(self) -> "Desk":
+        """Where its calls become jobs."""
+        return self._desk
+
+    def unpack_result(self, result: bytes | None) -> Any:
+        """The value that a stored result means."""
+        return self.arguments.unpack_result(result)
+
+    def entry(self, options: Options) -> Entry:
+        """The task as a worker sees it, with what is said about it all in all."""
+        return Entry(
+            name=self.name,
+            call=self.function,
+            run=self.run,
+            policy=options.policy(retry_on=self.retry_on, dead_on=self.dead_on),
+            aliases=self.aliases,
+            decode=self.arguments.unpack,
+            encode=self.arguments.pack_result,
+            halts=self.halts,
+        )
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+
+class AsyncTask(Task[P, R_co]):
+    """A task whose function is a coroutine function; called, it is just that."""
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> Coroutine[Any, Any, R_co]:
+        """Run the function here and now, as if it were no task."""
+        return cast(Coroutine[Any, Any, R_co], self.function(*args, **options))
+
+
+class PlainTask(Task[P, R_co]):
+    """A task whose function is a plain one; called, it is just that."""
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> R_co:
+        """Run the function here and now, as if it were no task."""
+        return cast(R_co, self.function(*args, **options))
+
+
+def make(desk: "Desk", function: Callable[P, Awaitable[R] | R], **said: Any) -> Task[P, R]:
+    """The task of a function."""
+    if not callable(function):
+        raise ConfigError(f"{function!r} is no function: put the decorator on a function")
+    kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
+    return kind(desk, function, **said)
+
+
+async def send(call: Call[R]) -> JobHandle[R]:
+    """Enqueue one call."""
+    return call.handle(await call.target.desk.send(call.jobs()))
+
+
+def named(function: Callable[..., Any]) -> str:
+    """The name of a task that was given none: where its function is found."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def _run(name: str, function: Callable[..., Any], options: Options, run: Run | RunName | None) -> Run:
+    coroutine = inspect.iscoroutinefunction(function)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise ConfigError(f"The task {name!r} is a generator: return a value, and use current().emit for pieces")
+    if run is None:
+        if coroutine:
+            return Run.ASYNC
+        return Run.THREAD if options.timeout is None else Run.PROCESS
+    try:
+        chosen = Run(run)
+    except ValueError:
+        raise ConfigError(f"The task {name!r} cannot run as {run!r}: say async, thread or process") from None
+    if (chosen is Run.ASYNC and not coroutine) or (chosen is Run.THREAD and coroutine):
+        raise ConfigError(f"The task {name!r} cannot run as {chosen.value}: an async function needs the event loop")
+    return chosen

@@ -1,0 +1,45 @@
+"""The app for code without an event loop: scripts, threads, Flask, Django, notebooks."""
+
+from types import TracebackType
+from typing import Any, Self
+
+from packhorse.app import App
+from packhorse.jobs.call import Call
+from packhorse.jobs.flows import Flow
+from packhorse.jobs.portal import PORTAL
+from packhorse.jobs.sync import SyncHandle, SyncQueue, forward
+
+
+class SyncApp:
+    """An app whose calls block. All of them share one event loop, on a thread that starts with the first call."""
+
+    def __init__(self, app: App) -> None:
+        self._async = app
+
+    open = forward(App.open)
+    close = forward(App.close)
+    find = forward(App.find)
+
+    def enqueue(self, *calls: Call[Any] | Flow[Any]) -> list[SyncHandle[Any]]:
+        """Enqueue several calls, of any tasks and queues, all or none."""
+        return [SyncHandle(handle) for handle in PORTAL.run(self._async.enqueue(*calls))]
+
+    def job(self, id: str) -> SyncHandle[Any]:
+        """The handle of a job by its id, wherever it was enqueued."""
+        return SyncHandle(self._async.job(id))
+
+    def queue(self, name: str) -> SyncQueue:
+        """A queue by its name; what is said about its jobs is said with ``app.queue``."""
+        return SyncQueue(self._async.queue(name))
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._async)
