@@ -31,6 +31,9 @@ fmt: $(READY)  ## Format the code and apply safe fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+crash: $(READY)  ## Kill workers, producers and servers, and count what is lost; CRASH=--help tells the options
+	$(BIN)/python -m tests.crash $(CRASH)
+
 bench-raw: $(READY)  ## Exchange throughput of each store, batch 1 to 500
 	$(BIN)/python -m benchmarks.raw
 

@@ -87,14 +87,14 @@ class Ends:
         for first in range(0, len(jobs), caps.ITEMS):
             some = [job for job in dict.fromkeys(jobs[first : first + caps.ITEMS]) if job in self._waiting]
             ended = await self._store.jobs.watch(some, WATCH) if some else []
-            for job in ended:
-                self._tell(job.id, job)
+            for one in ended:
+                self._tell(one.id, one)
             if thoroughly:
                 left = [job for job in some if job in self._waiting]
                 found = await self._store.jobs.get(left) if left else []
-                for id, known in zip(left, found, strict=True):
+                for job, known in zip(left, found, strict=True):
                     if known is None or known.state.ended:
-                        self._tell(id, known)
+                        self._tell(job, known)
 
     def _tell(self, id: JobId, job: Job | None) -> None:
         for future in self._waiting.pop(id, ()):

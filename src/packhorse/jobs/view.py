@@ -6,6 +6,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 from packhorse.jobs import envelope
 from packhorse.model import codec, job
 from packhorse.model.ids import id_text
@@ -26,19 +28,11 @@ class Status(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Progress:
-    """How far a running job is."""
+class Progress(msgspec.Struct, frozen=True):
+    """How far a running job is, from 0 to 100."""
 
-    __slots__ = ("data", "message", "percent")
-
-    def __init__(self, percent: float | None, message: str, data: Any) -> None:
-        self.percent, self.message, self.data = percent, message, data
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Progress) and (self.percent, self.message) == (other.percent, other.message)
-
-    def __repr__(self) -> str:
-        return f"<progress {self.percent} {self.message!r}>"
+    percent: float
+    message: str = ""
 
 
 class Job:
@@ -64,6 +58,119 @@ class Job:
 
     @property
     def status(self) -> Status:
+        """Where it stands."""
+        return Status(self._stored.state.value)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it waits, or why it died."""
+        return None if self._stored.reason is None else self._stored.reason.value
+
+    @property
+    def detail(self) -> str:
+        """A few words more about the reason."""
+        return self._stored.detail
+
+    @property
+    def attempt(self) -> int:
+        """How often it was tried."""
+        return self._stored.attempt
+
+    @property
+    def lost(self) -> int:
+        """How often a worker was lost with it."""
+        return self._stored.lost
+
+    @property
+    def priority(self) -> int:
+        """Lower is sooner."""
+        return self._stored.priority
+
+    @property
+    def key(self) -> str | None:
+        """The key of its lane."""
+        return self._stored.lane
+
+    @property
+    def tenant(self) -> str | None:
+        """For whom it is."""
+        return self._stored.tenant or self.headers.get("tenant")  # a lease has it in its headers only
+
+    @property
+    def user(self) -> str | None:
+        """By whom it was asked for."""
+        return self.headers.get("user")
+
+    @property
+    def correlation(self) -> str | None:
+        """The chain of work it belongs to."""
+        return self.headers.get("correlation_id")
+
+    @cached_property
+    def chosen_id(self) -> str | None:
+        """The words its id was made from, if the caller chose them."""
+        return envelope.own(self._stored.headers).id
+
+    @cached_property
+    def headers(self) -> Mapping[str, Any]:
+        """What travels with it."""
+        return codec.decode(self._stored.headers, dict[str, Any])
+
+    @cached_property
+    def data(self) -> Any:
+        """What it was enqueued with, as plain data."""
+        return codec.decode(self._stored.payload)
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When it was stored."""
+        return moment(self._stored.born)
+
+    @property
+    def since(self) -> datetime:
+        """Since when it stands where it does; for scheduled ones: when it is due."""
+        return moment(self._stored.since)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The last ten things that went wrong."""
+        return self._stored.failures
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether it runs and was asked to stop."""
+        return self._stored.cancelling
+
+    @cached_property
+    def progress(self) -> Progress | None:
+        """How far it is, if it ever said so."""
+        return None if self._stored.progress is None else progress(self._stored.progress)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it by itself."""
+        return self._stored.state.ended
+
+    @property
+    def stored(self) -> job.Job:
+        """The record itself."""
+        return self._stored
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.task} {self.status}>"
+
+
+def moment(micros: int) -> datetime:
+    """A moment of the store as people read it."""
+    return datetime.fromtimestamp(micros / 1_000_000, UTC)
+
+
+def progress(note: bytes) -> Progress:
+    """What a running job last said of itself."""
+    return codec.decode(note, Progress)
+
+
+def status(self) -> Status:
         """Where it stands."""
         return Status(self._stored.state.value)
 
