@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from packhorse.jobs import envelope
 from packhorse.jobs.call import Call
@@ -17,6 +17,8 @@ from packhorse.model.codec import About, Codec
 from packhorse.model.ids import JobId, chosen_id, id_text, new_id
 from packhorse.model.job import Job, NewJob, Receipt, Unique
 from packhorse.stores.contract import Store
+
+T = TypeVar("T")
 
 KEY = caps.KEY - caps.NAME - 1  # longer ones are stored by their hash
 
@@ -44,9 +46,10 @@ class Desk:
         id: JobId | None = None,
         parent: JobId | None = None,
         children: int = 0,
+        chain: JobId | None = None,
         flow: envelope.Shape | None = None,
     ) -> NewJob:
-        """The job that a call means; in a flow, with its place there."""
+        """The job that a call means; in a flow, with its place there, and in the chain of work that begins with one."""
         target, wish = call.target, call.wish.over(call.target.wish)
         queue = wish.queue or "default"
         job = (id or new_id()) if wish.id is None else chosen_id(self.namespace, wish.id)
@@ -58,7 +61,12 @@ class Desk:
             queue=queue,
             payload=self._codec.close(call.payload, About(job, target.name)),
             headers=envelope.headers(
-                id_text(job), wish.headers, tenant=wish.tenant, user=wish.user, correlation=wish.correlation, mine=mine
+                id_text(chain or job),
+                wish.headers,
+                tenant=wish.tenant,
+                user=wish.user,
+                correlation=wish.correlation,
+                mine=mine,
             ),
             tenant=wish.tenant,
             priority=PRIORITY if said.priority is None else said.priority,
@@ -111,6 +119,10 @@ class Desk:
         """Make a dead or cancelled job ready again."""
         [replayed] = await (await self.store()).jobs.replay([job])
         return replayed
+
+    def open(self, job: Job, kind: type[T]) -> T:
+        """What a stored job was enqueued with."""
+        return codec.decode(self._codec.open(job.payload, About(job.id, job.task)), kind)
 
     def chunks(self, job: JobId, after: Position) -> AsyncIterator[Chunk]:
         """The pieces that a job emits."""

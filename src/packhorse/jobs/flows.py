@@ -14,14 +14,13 @@ from packhorse.errors import InvalidOption
 from packhorse.jobs.call import Call, Wish
 from packhorse.jobs.desk import Desk
 from packhorse.jobs.envelope import OnFailure, Shape
-from packhorse.jobs.gather import Gather, Spread
+from packhorse.jobs.gather import GATHER, Gather, Spread
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.task import Using
 from packhorse.jobs.view import Status
 from packhorse.model import caps, codec
-from packhorse.model.ids import JobId, new_id
+from packhorse.model.ids import JobId, chosen_id, new_id
 from packhorse.model.job import NewJob, Receipt
-from packhorse.model.page import Filter
 
 if TYPE_CHECKING:
     from packhorse.jobs.sync import SyncFlow
@@ -94,17 +93,11 @@ class FlowHandle(JobHandle[R_co]):
 
     async def cancel(self) -> Status:
         """Call off the whole flow, the last job first, so that nothing of it begins any more."""
-        store = await self._desk.store()
-        states = await store.jobs.cancel(self._jobs)
-        for job in self._jobs[1:]:
-            cursor: str | None = None
-            while True:
-                page = await store.jobs.find(Filter(parent=job), limit=caps.ITEMS, cursor=cursor)
-                if page.items:
-                    await store.jobs.cancel([child.id for child in page.items])
-                cursor = page.cursor
-                if cursor is None:
-                    break
+        jobs = (await self._desk.store()).jobs
+        states = await jobs.cancel(self._jobs)
+        for node in await jobs.get(self._jobs[1:]):
+            if node is not None and node.task == GATHER:
+                await jobs.cancel([child.id for child in self._desk.open(node, Spread).jobs])
         return Status.UNKNOWN if states[0] is None else Status(states[0].value)
 
 
@@ -115,10 +108,7 @@ class Group(Flow[list[R_co]]):
         if not calls:
             raise InvalidOption("group", [], "give at least one call")
         for call in calls:
-            if call.wish.id is not None:
-                raise InvalidOption(
-                    "id", call.wish.id, "calls of a group have no ids of their own; use unique= or key="
-                )
+            _part(call)
         self.calls, self.on_failure = tuple(calls), on_failure
         desk = calls[0].target.desk
         super().__init__(desk, self._alone, self._unpacked)
@@ -137,21 +127,23 @@ class Group(Flow[list[R_co]]):
 
     def before(self, last: Call[Any], name: str) -> list[NewJob]:
         """The jobs of this group and of the call that gets their results under this name."""
-        head, desk = new_id(), self._desk
+        head, desk = _head(last), self._desk
         if len(self.calls) <= SPREAD and sum(len(call.payload) for call in self.calls) <= SPREAD_BYTES:
             shape = Shape(name, many=True, on_failure=self.on_failure)
+            ids = _ids(last, len(self.calls))
             children = [
-                desk.job(call, id=one, parent=head) for call, one in zip(self.calls, _ids(self.calls), strict=True)
+                desk.job(call, id=one, parent=head, chain=head) for call, one in zip(self.calls, ids, strict=True)
             ]
             return [desk.job(last, id=head, children=len(children), flow=shape), *children]
         parts = list(_parts(self.calls))
         shape = Shape(name, many=True, nested=True, on_failure=self.on_failure)
         inner = Shape("results", many=True, on_failure=self.on_failure)
         nodes = []
-        for part, many in zip(parts, _ids(parts), strict=True):
-            jobs = tuple(desk.job(call, id=one, parent=many) for call, one in zip(part, _ids(part), strict=True))
+        for part, many in zip(parts, _ids(last, len(parts)), strict=True):
+            ids = sorted(new_id() for _ in part)
+            jobs = tuple(desk.job(call, id=one, parent=many, chain=head) for call, one in zip(part, ids, strict=True))
             node: Call[Any] = Call(Gather(desk), codec.encode(Spread(jobs)), _beside(last))
-            nodes.append(desk.job(node, id=many, parent=head, flow=inner))
+            nodes.append(desk.job(node, id=many, parent=head, chain=head, flow=inner))
         return [desk.job(last, id=head, children=len(nodes), flow=shape), *nodes]
 
 
@@ -247,19 +239,22 @@ def chain(first: Call[Any], /, *rest: Link[Any, Any], on_failure: OnFailure | st
         raise InvalidOption("chain", len(rest), f"give at most {caps.ITEMS - 1} links")
     links = [first, *(_later(task) for task in rest)]
     names = ["", *(task.first_parameter for task in rest)]
+    *before, last = links
+    for call in before:
+        _part(call)
 
     def plan() -> list[NewJob]:
+        head = _head(last)
         jobs: list[NewJob] = []
         parent: JobId | None = None
-        for number in range(len(links) - 1, -1, -1):
+        for number, job in zip(range(len(links) - 1, -1, -1), [head, *_ids(last, len(before))], strict=True):
             shape = Shape(names[number], on_failure=policy) if number else None
-            call = links[number]
-            job = call.target.desk.job(call, parent=parent, children=1 if number else 0, flow=shape)
-            jobs.append(job)
-            parent = job.id
+            call, children = links[number], 1 if number else 0
+            jobs.append(call.target.desk.job(call, id=job, parent=parent, children=children, chain=head, flow=shape))
+            parent = job
         return jobs
 
-    return Flow(first.target.desk, plan, links[-1].target.unpack_result)
+    return Flow(first.target.desk, plan, last.target.unpack_result)
 
 
 def _later(task: Link[Any, R]) -> Call[R]:
@@ -282,9 +277,35 @@ def _beside(call: Call[Any]) -> Wish:
     return Wish(queue=said.queue, tenant=said.tenant, user=said.user, correlation=said.correlation)
 
 
-def _ids(things: Sequence[object]) -> list[JobId]:
-    """Ids in the order of their jobs: what children leave is read in that order."""
-    return sorted(new_id() for _ in things)
+def _said(call: Call[Any]) -> Wish:
+    said = call.wish.over(call.target.wish)
+    if said.unique is not None:
+        why = "a job of a flow is waited for, so it cannot be left out; give the last one an id= instead"
+        raise InvalidOption("unique", said.unique, why)
+    return said
+
+
+def _part(call: Call[Any]) -> None:
+    """Refuse a call that could be one that is there already: what comes after it would wait for ever."""
+    if (chosen := _said(call).id) is not None:
+        raise InvalidOption("id", chosen, "in a flow only the last job has an id, which stands for the whole")
+
+
+def _head(last: Call[Any]) -> JobId:
+    """The id of the last job, and so of the flow."""
+    chosen = _said(last).id
+    return new_id() if chosen is None else chosen_id(last.target.desk.namespace, chosen)
+
+
+def _ids(last: Call[Any], count: int) -> list[JobId]:
+    """Ids for the jobs before the last, in order: what children leave is read in that order.
+
+    If the last has a chosen id, theirs come of it: the whole flow is there once, however often it is enqueued.
+    """
+    chosen = _said(last).id
+    if chosen is None:
+        return sorted(new_id() for _ in range(count))
+    return sorted(chosen_id(last.target.desk.namespace, chosen, str(number)) for number in range(count))
 
 
 def _parts(calls: Sequence[Call[Any]]) -> Iterator[list[Call[Any]]]:
