@@ -79,12 +79,12 @@ async def standing(job: JobHandle[Any]) -> dict[str, Any]:
 
 async def events(job: JobHandle[Any], after: Position) -> AsyncIterator[str]:
     """The pieces of a job as text of server-sent events, and how it ended."""
-    attempt = after.attempt
+    fence = after.fence
     async for chunk in job.stream(after):
-        if attempt and chunk.attempt > attempt:
+        if fence and chunk.after.fence > fence:
             yield event("again", "a new try begins: forget the tokens so far")
-        attempt = chunk.attempt
-        yield event("token", chunk.data, f"{chunk.after.attempt}.{chunk.after.number}")
+        fence = chunk.after.fence
+        yield event("token", chunk.data, f"{fence}.{chunk.after.number}")
     try:
         yield event("done", await job.result())
     except JobError as error:
@@ -99,8 +99,8 @@ def event(name: str, data: object, id: str = "") -> str:
 
 def position(id: str) -> Position:
     """Where a reader was, by the id of the last event it saw."""
-    attempt, _, number = id.partition(".")
-    return Position(int(attempt), int(number)) if attempt.isdecimal() and number.isdecimal() else Position()
+    fence, _, number = id.partition(".")
+    return Position(int(fence), int(number)) if fence.isdecimal() and number.isdecimal() else Position()
 
 
 def api(app: App, generate: Task[[Prompt], Completion], *, wait: float = 2) -> Starlette:

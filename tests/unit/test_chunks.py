@@ -21,8 +21,9 @@ async def test_a_late_reader_gets_the_pieces_that_are_kept(clock: TurnedClock):
         await drain(await app.store(), app.registry, clock=clock)
 
         late = [chunk.data async for chunk in job.stream()]
-        slow = [chunk.data async for chunk in job.stream(after=Position(1, 20))]
-        last = [chunk.data async for chunk in job.stream(after=Position(1, EMITTED - 1))]
+        fence = [chunk.after.fence async for chunk in job.stream()][0]
+        slow = [chunk.data async for chunk in job.stream(after=Position(fence, 20))]
+        last = [chunk.data async for chunk in job.stream(after=Position(fence, EMITTED - 1))]
 
     assert late == slow == list(range(50, EMITTED))
     assert last == [EMITTED - 1]

@@ -20,7 +20,7 @@ from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.ids import id_text
 from packhorse.model.job import NewJob
 from packhorse.model.lease import Lease
-from packhorse.model.record import CHUNKS, chunk_key
+from packhorse.model.record import CHUNKS, chunk_head, chunk_key
 
 T = TypeVar("T")
 
@@ -52,6 +52,7 @@ class Context:
         self.payload: bytes | None = None  # once something had to be fetched for it
         self.effects: list[Effect] = []
         self.stopped: Cause | None = None
+        self.fence = lease.until  # a number that is higher with every later attempt, for systems that refuse lower ones
         self.begun = 0
         self.took = 0
         self.entered = False
@@ -59,6 +60,7 @@ class Context:
         self.valid_until = 0
         self.deadline: int | None = None
         self.timer: Deadline | None = None
+        self.arm: Callable[[], None] | None = None
         self.note: Callable[[Context, bytes], None] | None = None
         self.hold: Callable[[Context], None] | None = None
         self.concluded: Callable[[Context, BaseException | None], None] | None = None
@@ -125,11 +127,6 @@ class Context:
         """The same for every try of this job, and for no other job."""
         return self.job
 
-    @property
-    def fence(self) -> int:
-        """A number that is higher with every later attempt of this job, for systems that refuse lower ones."""
-        return self.lease.until
-
     @cached_property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":
         """A logger whose lines say which job they are about."""
@@ -168,10 +165,13 @@ class Context:
 
     def emit(self, chunk: object) -> None:
         """Send a piece of the result to whoever reads the job's stream, now."""
-        key = chunk_key(self.lease.id, self.attempt, self._chunks)
-        pieces = [Put(CHUNKS, key, codec.encode(chunk), expires=self.lease.until + CHUNK_AGE)]
-        if self._chunks >= CHUNKS_KEPT:
-            pieces.append(Put(CHUNKS, chunk_key(self.lease.id, self.attempt, self._chunks - CHUNKS_KEPT), None))
+        job, number, expires = self.lease.id, self._chunks, self.lease.until + CHUNK_AGE
+        pieces = [Put(CHUNKS, chunk_key(job, self.fence, number), codec.encode(chunk), expires=expires)]
+        if not number:
+            now = codec.encode({"fence": self.fence, "attempt": self.attempt})
+            pieces.append(Put(CHUNKS, chunk_head(job), now, expires=expires))
+        if number >= CHUNKS_KEPT:
+            pieces.append(Put(CHUNKS, chunk_key(job, self.fence, number - CHUNKS_KEPT), None))
         self._chunks += 1
         self.want(pieces)
 

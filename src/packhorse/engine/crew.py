@@ -117,7 +117,7 @@ class Crew:
                 continue
             ctx = Context(lease, entry)
             ctx.valid_until, ctx.note, ctx.hold = valid_until, self._note, self._settler.hold
-            ctx.concluded = self.conclude
+            ctx.concluded, ctx.fence = self.conclude, lease.until - self._lease
             if lease.id in self.held:  # it was taken back from us and is ours again, by another token
                 self.stop(self.held[lease.id], Cause.LOST)
             self.held[lease.id] = ctx
@@ -190,14 +190,19 @@ class Crew:
         for one in ctx.together:
             one.begun = now
         timeout = ctx.policy.timeout
-        if timeout is not None:
-            ctx.deadline = now + timeout
-            ctx.timer = self._deadlines.after(timeout, lambda: self.stop(ctx, Cause.TIMEOUT))
+        if timeout is not None and ctx.entry.run is Run.PROCESS:
+            ctx.arm = lambda: self._arm(ctx, timeout)  # once a child is there: its start is not the job's fault
+        elif timeout is not None:
+            self._arm(ctx, timeout)
         fetch = ctx.entry.fetch
         if fetch is not None and fetch.wanted(ctx.lease.headers):
             self._as_task(ctx, self._fetched(ctx))
         else:
             self._launch(ctx)
+
+    def _arm(self, ctx: Context, timeout: int) -> None:
+        ctx.deadline = self._clock.steady() + timeout
+        ctx.timer = self._deadlines.after(timeout, lambda: self.stop(ctx, Cause.TIMEOUT))
 
     def _launch(self, ctx: Context) -> None:
         if ctx.entry.batching is not None:

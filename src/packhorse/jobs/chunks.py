@@ -9,7 +9,7 @@ from packhorse.errors import JobNotFound
 from packhorse.model import codec
 from packhorse.model.clock import Clock
 from packhorse.model.ids import JobId, id_text
-from packhorse.model.record import CHUNKS, chunk_key
+from packhorse.model.record import CHUNKS, chunk_head, chunk_key
 from packhorse.stores.contract import Records
 
 if TYPE_CHECKING:
@@ -22,16 +22,23 @@ AT_ONCE = 50
 class Position(msgspec.Struct, frozen=True):
     """How far a reader is: pass it to read on from there, in this process or another."""
 
-    attempt: int = 0
+    fence: int = 0
     number: int = 0
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """One piece, and where to read on after it. A retried job begins anew: its attempt is one higher."""
+    """One piece, and where to read on after it. A job that is run again begins anew."""
 
     data: Any
     attempt: int
     after: Position
+
+
+class _Now(msgspec.Struct, frozen=True):
+    """Which attempt makes pieces."""
+
+    fence: int
+    attempt: int
 
 
 async def chunks(desk: "Desk", job: JobId, after: Position, clock: Clock) -> AsyncIterator[Chunk]:
@@ -42,7 +49,7 @@ async def chunks(desk: "Desk", job: JobId, after: Position, clock: Clock) -> Asy
         [known] = await store.jobs.get([job])  # before the look, so that an end seen here has all its pieces there
         if known is None:
             raise JobNotFound(id_text(job))
-        read = [chunk async for chunk in _there(desk, job, at, known.attempt)]
+        read = [chunk async for chunk in _there(store.records, job, at)]
         for chunk in read:
             at = chunk.after
             yield chunk
@@ -53,16 +60,20 @@ async def chunks(desk: "Desk", job: JobId, after: Position, clock: Clock) -> Asy
             await clock.sleep(pause)
 
 
-async def _there(desk: "Desk", job: JobId, after: Position, attempts: int) -> AsyncIterator[Chunk]:
-    """The pieces that are there already."""
-    records = (await desk.store()).records
-    for attempt in range(max(1, after.attempt), attempts + 1):
-        number = after.number if attempt == after.attempt else 0
+async def _there(records: Records, job: JobId, after: Position) -> AsyncIterator[Chunk]:
+    """The pieces that are there already: of the attempt read so far, then of the one that makes pieces now."""
+    [head] = await records.get(CHUNKS, [chunk_head(job)])
+    if head is None:
+        return
+    now = codec.decode(head.value, _Now)
+    rounds = [after.fence, now.fence] if 0 < after.fence < now.fence else [now.fence]
+    for fence in rounds:
+        number = after.number if fence == after.fence else 0
         while True:
-            keys = [chunk_key(job, attempt, number + index) for index in range(AT_ONCE)]
+            keys = [chunk_key(job, fence, number + index) for index in range(AT_ONCE)]
             found = await records.get(CHUNKS, keys)
             if found[0] is None:
-                oldest = await _oldest(records, job, attempt)
+                oldest = await _oldest(records, job, fence)
                 if oldest > number:  # those between are not kept any more: there were too many since
                     number = oldest
                     continue
@@ -70,13 +81,13 @@ async def _there(desk: "Desk", job: JobId, after: Position, attempts: int) -> As
                 if record is None:
                     break
                 number += 1
-                yield Chunk(codec.decode(record.value), attempt, Position(attempt, number))
+                yield Chunk(codec.decode(record.value), now.attempt, Position(fence, number))
             if None in found:
                 break
 
 
-async def _oldest(records: Records, job: JobId, attempt: int) -> int:
+async def _oldest(records: Records, job: JobId, fence: int) -> int:
     """The number of the oldest piece of an attempt that is still kept."""
-    prefix = chunk_key(job, attempt, 0).rpartition("/")[0]
+    prefix = chunk_key(job, fence, 0).rpartition("/")[0]
     page = await records.find(CHUNKS, prefix=f"{prefix}/", limit=1)
     return int(page.items[0].key.rpartition("/")[2]) if page.items else 0

@@ -22,6 +22,11 @@ def delivery_key(parent: bytes, child: bytes) -> str:
     return f"{parent.hex()}/{child.hex()}"
 
 
-def chunk_key(job: bytes, attempt: int, number: int) -> str:
-    """Under which key of kind ``packhorse.chunks`` a piece of a job's result is kept."""
-    return f"{job.hex()}/{attempt:06d}/{number:09d}"
+def chunk_key(job: bytes, fence: int, number: int) -> str:
+    """Under which key of kind ``packhorse.chunks`` a piece of a job's result is kept: by the attempt that made it."""
+    return f"{job.hex()}/{fence:017d}/{number:09d}"
+
+
+def chunk_head(job: bytes) -> str:
+    """Under which key it is kept which attempt makes pieces now."""
+    return f"{job.hex()}/now"

@@ -1,8 +1,9 @@
 """What happened, as lines of the logger ``packhorse`` with fields for those who index them.
 
 A record carries, as far as known: ``event``, ``job_id``, ``task``, ``queue``, ``attempt``, ``worker``,
-``correlation_id``, ``duration`` and ``delay`` (seconds), ``reason``, ``error_type``, ``count``, ``detail``. Arguments,
-payloads and results are never told; of errors the type and the message are, without what looks like a secret.
+``correlation_id``, ``tenant``, ``user``, ``duration`` and ``delay`` (seconds), ``reason``, ``error_type``, ``count``,
+``detail``. Arguments, payloads and results are never told; of errors the type and the message are, without what looks
+like a secret.
 """
 
 import logging
@@ -66,6 +67,8 @@ _TAGS: Final = (("job_id", "job"), ("queue", "queue"), ("attempt", "attempt"), (
 
 class _Headers(msgspec.Struct):
     correlation_id: str | None = None
+    tenant: str | None = None
+    user: str | None = None
 
 
 _HEADERS = msgspec.json.Decoder(_Headers)
@@ -108,8 +111,7 @@ def _about(fields: Fields) -> dict[str, Any]:
     """Which attempt or job it is about; nothing of what the job carries."""
     if (lease := fields.get("lease")) is not None:
         about = {"job_id": id_text(lease.id), "task": lease.task, "queue": lease.queue, "attempt": lease.attempt}
-        correlation = _correlation(lease.headers)
-        return about if correlation is None else {**about, "correlation_id": correlation}
+        return {**about, **_envelope(lease.headers)}
     if (job := fields.get("job")) is not None:
         return {"job_id": id_text(job)}
     return {}
@@ -162,8 +164,10 @@ def _short(text: str) -> str:
     return redacted(line)[:LINE]
 
 
-def _correlation(headers: bytes) -> str | None:
+def _envelope(headers: bytes) -> dict[str, str]:
+    """For whom a job is and to which chain of work it belongs; other headers are the user's own business."""
     try:
-        return _HEADERS.decode(headers).correlation_id
+        said = msgspec.structs.asdict(_HEADERS.decode(headers))
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+        return {}
+    return {name: value for name, value in said.items() if value is not None}

@@ -92,8 +92,10 @@ class Children:
                 self._give_back(child)
 
     async def _run(self, child: Child, ctx: Context, payload: bytes) -> Settlement | None:
+        if ctx.arm is not None and ctx.timer is None:
+            ctx.arm()
         left = None if ctx.deadline is None else max(0, ctx.deadline - self._clock.steady())
-        answer = child.call(frames.Call(msgspec.structs.replace(ctx.lease, payload=payload), left), ctx)
+        answer = child.call(frames.Call(msgspec.structs.replace(ctx.lease, payload=payload), ctx.fence, left), ctx)
         try:
             frame = await asyncio.shield(answer)
         except asyncio.CancelledError:

@@ -1,6 +1,7 @@
 """The connections to a PostgreSQL server: a pool, calls that end in one of our own errors, and a listener's own line."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -112,7 +113,7 @@ class Database:
     async def alone(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
         """A connection outside of the pool, for what takes long: a migration, a vacuum, listening."""
         try:
-            connection = await asyncpg.connect(self._url, timeout=_CONNECT, statement_cache_size=0)
+            connection = await _connected(self._url)
         except _DRIVER as error:
             _unreached(error)
         try:
@@ -164,6 +165,17 @@ async def _prepare(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
 
 async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     """No call leaves anything behind in its session: there is nothing to reset, and no round trip spent on it."""
+
+
+async def _connected(url: str) -> "asyncpg.Connection[asyncpg.Record]":
+    """Connect to the end even if the caller is cancelled: given up half way, the driver leaves an error behind."""
+    connecting = asyncio.ensure_future(asyncpg.connect(url, timeout=_CONNECT, statement_cache_size=0))
+    try:
+        return await asyncio.shield(connecting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(*_DRIVER):
+            await _hang_up(await connecting)
+        raise
 
 
 async def _hang_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
