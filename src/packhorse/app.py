@@ -259,12 +259,13 @@ class App:
         return dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, 1)
 
     def _origin(self) -> str | None:
-        """Where a child process finds this app: a module and a name in it; None where there is none."""
-        for module in self.registry.modules:
-            held = vars(sys.modules[module]) if module in sys.modules and module != "__main__" else {}
-            for name, value in held.items():
+        """Where a child process finds this app and its tasks: modules, and its name in the first; None if nowhere."""
+        modules = self.registry.modules
+        for module in dict.fromkeys((*modules, *sys.modules)) if modules else ():
+            held = {} if module == "__main__" else getattr(sys.modules.get(module), "__dict__", {})
+            for name, value in tuple(held.items()):
                 if value is self:
-                    return f"{module}:{name}"
+                    return f"{','.join(dict.fromkeys((module, *modules)))}:{name}"
         return None
 
     @property

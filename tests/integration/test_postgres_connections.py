@@ -1,6 +1,7 @@
 """Connections to PostgreSQL that are cancelled, forked, broken, pooled or set up oddly."""
 
 import asyncio
+import gc
 import os
 from collections.abc import Iterator
 
@@ -31,6 +32,26 @@ async def test_a_cancelled_caller_leaves_the_connection_in_order(store):
 
     assert all([len(await put_in(store, new())) == 1 for _ in range(20)])
     assert sum((await store.jobs.count())["default"].values()) in range(20, 41)
+
+
+async def test_a_connection_given_up_while_it_is_made_leaves_no_error_behind(url):
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+
+    async def listen() -> None:
+        async with Database(url).alone():
+            await asyncio.Event().wait()
+
+    for steps in range(1, 40):
+        listening = asyncio.create_task(listen())
+        for _ in range(steps):
+            await asyncio.sleep(0.0002)
+        listening.cancel()
+        await asyncio.wait([listening])
+        assert listening.cancelled()
+    gc.collect()
+
+    assert complaints == []
 
 
 async def test_a_forked_process_does_not_touch_the_connections_of_its_parent(store, monkeypatch):

@@ -219,8 +219,8 @@ class Worker:
         names = [entry.name for entry in self._registry.entries if entry.run is Run.PROCESS]
         if names and self.settings.origin is None:
             raise ConfigError(
-                f"The task {names[0]!r} runs in a child process, which has to import it: give the worker's origin "
-                'as "module:attribute"'
+                f"The task {names[0]!r} runs in a child process, which has to import it: keep the app and its tasks in "
+                'a module of their own, not in the script that is started, or say run="thread"'
             )
 
     async def _keep(self) -> None:

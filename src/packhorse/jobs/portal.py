@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from packhorse.errors import ConfigError, StoreClosed
 
@@ -37,21 +37,23 @@ class Portal:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in a copy of the caller's context and answer what it returns, or raise what it raises."""
-        future: Future[T] | None = None
+        call = _Call(coroutine)
+        loop: asyncio.AbstractEventLoop | None = None
         try:
             self._check()
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._running())
-            return future.result()
+            loop = self._running()
+            loop.call_soon_threadsafe(call.begin)
+            return call.answer.result()
         except CancelledError:
             raise StoreClosed("The app was closed while this call waited: call again if it is still wanted") from None
         except BaseException:  # what the coroutine raised, or an interrupt of the caller
-            if future is None:
+            if loop is None:
                 coroutine.close()
-            else:
-                future.cancel()
+            elif not call.answer.done():
+                loop.call_soon_threadsafe(call.give_up)
             raise
         finally:
-            del future  # it holds the error, whose traceback holds this frame
+            del call  # it holds the error, whose traceback holds this frame
 
     def stop(self) -> None:
         """End the thread, for tests; the next call begins anew."""
@@ -93,6 +95,39 @@ class Portal:
                 "A blocking call inside a running event loop would stop that loop: use the async one there, "
                 "for example `await task.enqueue(...)` instead of `task.sync.enqueue(...)`"
             )
+
+
+class _Call(Generic[T]):
+    """A coroutine on its way to the loop and back.
+
+    The caller has it in hand before it is sent, so that an interrupt finds it at any moment: the loop may run it before
+    the sender comes to its next line.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.answer: Future[T] = Future()
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+
+    def begin(self) -> None:
+        """Run it, on the loop."""
+        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        self._task.add_done_callback(self._tell)
+
+    def give_up(self) -> None:
+        """End it, on the loop: nobody waits for it any more."""
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._task.cancel()
+
+    def _tell(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self.answer.cancel()
+        elif (error := task.exception()) is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(task.result())
 
 
 class _Threads(ThreadPoolExecutor):

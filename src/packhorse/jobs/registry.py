@@ -90,10 +90,10 @@ class AppRegistry(Registry):
             return found
 
     def _look(self, name: str, queue: str) -> Entry | None:
-        if queue in self._batches:
-            return self._batches[queue]
         if name == GATHER:
             return self._gather
+        if queue in self._batches:
+            return self._batches[queue]
         task = self._tasks.get(name)
         if task is None:
             return self._handlers.get(queue)
@@ -108,8 +108,9 @@ class AppRegistry(Registry):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Where the functions of the tasks stand."""
-        return tuple(dict.fromkeys(task.function.__module__ for task in self._tasks.values()))
+        """Where the functions of the tasks stand that run in child processes."""
+        apart = [task for task in self._tasks.values() if task.run is Run.PROCESS]
+        return tuple(dict.fromkeys(task.function.__module__ for task in apart))
 
     def task(self, name: str) -> Task[..., Any] | None:
         """The task with this name or alias."""

@@ -206,9 +206,13 @@ def memory() -> int:
 
 
 def load(origin: str) -> Registry:
-    """The registry that ``module:attribute`` names or that is the ``registry`` of what it names."""
-    module, _, attribute = origin.partition(":")
-    found: object = reduce(getattr, attribute.split("."), importlib.import_module(module))
+    """The registry that ``module:attribute`` names or that is the ``registry`` of what it names.
+
+    Tasks may stand in more modules, named after the first and loaded as well: ``module,module:attribute``.
+    """
+    modules, _, attribute = origin.partition(":")
+    first, *_ = [importlib.import_module(module) for module in modules.split(",")]
+    found: object = reduce(getattr, attribute.split("."), first)
     registry = found if isinstance(found, Registry) else getattr(found, "registry", None)
     if not isinstance(registry, Registry):
         raise ConfigError(f"{origin!r} is neither a registry nor has one: name the app as module:attribute")

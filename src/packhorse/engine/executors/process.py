@@ -239,10 +239,10 @@ class Children:
 
 def check_origin(origin: str) -> None:
     """Refuse what a child process could not load."""
-    module, _, attribute = origin.partition(":")
-    if not (module and attribute):
+    modules, _, attribute = origin.partition(":")
+    if not (modules and attribute):
         raise ConfigError(f"{origin!r} does not say where the tasks are: give module:attribute, like shop.tasks:app")
-    if module == "__main__":
+    if "__main__" in modules.split(","):
         raise ConfigError(f"A child process cannot load {origin!r}: move the app and its tasks to a module")
 
 

@@ -1,0 +1,40 @@
+"""SIGKILL of workers and producers at random moments: nothing acknowledged is lost, no effect is there twice."""
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+
+from tests.crash.audit import audit
+from tests.crash.family import Child, ask, household, until
+from tests.crash.scene import Scene
+from tests.crash.tally import Tally
+
+LIFE = 0.06  # seconds a process is at work before it may be the next to be killed
+
+
+def kill_workers_and_producers(scene: Scene, tally: Tally, chance: random.Random, *, kills: int, jobs: int) -> None:
+    """Two workers and a producer: the oldest is killed, most often at work, sometimes while it starts, and replaced."""
+
+    def producer() -> Child:
+        return scene.producer(batch=100, seed=chance.randrange(1 << 30))
+
+    roles: deque[Callable[[], Child]] = deque((scene.worker, producer, scene.worker))
+    with household() as everyone:
+        everyone += [role() for role in roles]
+        for number in range(kills):
+            scene.gate.open(jobs * (number + 1) // kills)
+            victim = everyone[0]
+            if chance.random() < 0.9:
+                victim.begun()
+            time.sleep(chance.uniform(0, LIFE))
+            tally.expect(victim.kill(), f"a process ended by itself with {victim.code}")
+            tally.kills += 1
+            everyone[:] = [*everyone[1:], roles[0]()]
+            roles.rotate(-1)
+        until(lambda: scene.gate.made >= jobs, "the producer to make the last jobs")
+    answer = ask(lambda: audit(scene))
+    tally.add(answer)
+    tally.expect(answer["jobs"] >= jobs, f"only {answer['jobs']} jobs were made")
+    tally.expect(answer["hit"] >= kills // 10, f"only {answer['hit']} jobs lost a lease: the kills hit nothing")
+    tally.notes.append(f"{answer['hit']:,} jobs lost a lease and ran again")

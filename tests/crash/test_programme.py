@@ -1,0 +1,34 @@
+"""The crash programme in small: what is acknowledged is never lost, nothing is done twice, nothing stays behind."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import kinds
+from tests.crash.programme import STORES, scenarios
+
+SLACK = "5"  # seconds: other tests run beside these, and disks may stall
+MOST = 300  # seconds that no scenario takes, however busy the machine
+CASES = [(kind, scenario.name) for kind in STORES if kind in kinds() for scenario in scenarios(kind)]
+
+
+@pytest.mark.parametrize(("kind", "scenario"), CASES, ids=["-".join(case) for case in CASES])
+def test_nothing_is_lost_doubled_or_stuck(kind: str, scenario: str):
+    seed = int(os.environ.get("PACKHORSE_SEED", random.randrange(1 << 30)))
+    wish = ["--stores", kind, "--only", scenario, "--seed", str(seed), "--times", "1"]
+    again = f"reproduce: make crash CRASH='{' '.join(wish)}'"
+    command = [sys.executable, "-m", "tests.crash", *wish, "--slack", SLACK, "--json"]
+
+    try:
+        ran = subprocess.run(command, capture_output=True, check=False, timeout=MOST, text=True)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"not over after {MOST} s: {error.stderr!r}\n{again}")
+
+    assert ran.stdout, f"{ran.stderr}\n{again}"
+    [tally] = json.loads(ran.stdout)
+    assert not tally["wrong"], f"{tally}\n{ran.stderr[-5000:]}\n{again}"
+    assert ran.returncode == 0, again

@@ -1,0 +1,209 @@
+"""Leases that are lost, or could not be kept: what runs is stopped, nothing is settled by who may not."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from packhorse.engine.context import current
+from packhorse.engine.judge import Cause
+from packhorse.model.job import State
+from packhorse.model.lease import Lease, Verdict
+from packhorse.stores.contract import Store
+from packhorse.testing.faults import Delay, DropRequest
+from tests.engine.making import SECOND, Crossing, Name, Run, Tasks, job, worker
+from tests.making import Done, end, one, put_in, take
+
+LEASE = 600_000
+
+
+async def taken_over(store: Store, held: bytes, task: str) -> Lease:
+    """Somebody else has the job now, by another token."""
+    await store.jobs.drop([held])
+    await store.jobs.enqueue([job(task, id=held, queue="elsewhere")])
+    [lease] = await take(store, 1, "elsewhere")
+    assert lease.id == held
+    return lease
+
+
+async def test_an_attempt_whose_lease_is_lost_is_stopped_and_nothing_is_settled(live, telemetry, heard):
+    tasks, seen = Tasks(), []
+
+    @tasks.task()
+    async def work() -> None:
+        current().publish("news", b"1")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(current().stopped)
+            raise
+
+    [held] = await put_in(live, job("work"))
+    async with worker(live, tasks, telemetry, concurrency=1, lease=LEASE):
+        await heard.until(Name.STARTED)
+        lease = await taken_over(live, held, "work")
+        [lost] = await heard.until(Name.LEASE_LOST)
+        assert lost["lease"].token != lease.token
+        assert (await one(live, held)).state is State.RUNNING
+        assert await end(live, lease, Done(b"1")) is Verdict.WRITTEN
+
+    assert seen == [Cause.LOST]
+    assert (await one(live, held)).result == b"1"
+    assert await live.streams.read("news") == []
+
+
+async def test_what_ends_after_its_lease_was_lost_is_fenced(live, telemetry, heard):
+    tasks, gate = Tasks(), threading.Event()
+
+    @tasks.task(Run.THREAD)
+    def work() -> str:
+        current().publish("news", b"1")
+        gate.wait(20)
+        return "too late"
+
+    [held] = await put_in(live, job("work"))
+    async with worker(live, tasks, telemetry, concurrency=1):
+        await heard.until(Name.STARTED)
+        lease = await taken_over(live, held, "work")
+        gate.set()
+        await heard.until(Name.LEASE_LOST)
+        assert await end(live, lease, Done(b"1")) is Verdict.WRITTEN
+
+    assert (await one(live, held)).result == b"1"
+    assert await live.streams.read("news") == []
+    assert heard.count(Name.DONE) == 0
+
+
+async def test_a_thread_that_does_not_see_that_its_lease_is_lost_settles_nothing(memory, telemetry, heard):
+    tasks, gate = Tasks(), threading.Event()
+    tasks.task(Run.THREAD, name="work")(lambda: gate.wait(20))
+    [held] = await put_in(memory, job("work"))
+    async with worker(memory, tasks, telemetry, concurrency=2, lease=LEASE, patience=50_000):
+        await heard.until(Name.STARTED)
+        lease = await taken_over(memory, held, "work")
+        await heard.until(Name.LEASE_LOST)
+        gate.set()
+        assert await end(memory, lease, Done()) is Verdict.WRITTEN
+
+    assert heard.count(Name.DONE) == 0
+
+
+async def test_a_job_that_comes_back_to_the_worker_that_lost_it_runs_once_more_and_the_old_attempt_stops(
+    memory, telemetry, heard
+):
+    tasks, tries = Tasks(), []
+
+    @tasks.task()
+    async def work() -> None:
+        tries.append(current().lease.token)
+        if len(tries) == 1:
+            await asyncio.Event().wait()
+
+    [held] = await put_in(memory, job("work"))
+    async with worker(memory, tasks, telemetry, concurrency=2):
+        await heard.until(Name.STARTED)
+        await memory.jobs.drop([held])
+        await memory.jobs.enqueue([job("work", id=held)])
+        [lost] = await heard.until(Name.LEASE_LOST)
+        [done] = await heard.until(Name.DONE)
+
+    assert [lost["lease"].token, done["lease"].token] == tries
+
+
+@pytest.mark.parametrize("fault", [DropRequest(), Delay(20 * SECOND)], ids=["gone", "hanging"])
+async def test_an_attempt_whose_lease_cannot_be_renewed_is_stopped_before_it_ends(memory, telemetry, heard, fault):
+    tasks, crossing, stopped = Tasks(), Crossing(), []
+    crossing.rules["jobs.renew"] = lambda *args: fault
+
+    @tasks.task()
+    async def work() -> None:
+        if not stopped:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.append((current().stopped, time.time_ns() // 1000))
+                raise
+
+    [held] = await put_in(memory, job("work"))
+    async with worker(crossing.before(memory), tasks, telemetry, lease=LEASE):
+        await heard.until(Name.HANDED_BACK)
+        await heard.until(Name.DONE)
+
+    [(cause, moment)] = stopped
+    assert cause is Cause.LAPSED
+    assert moment < heard.of(Name.STARTED)[0]["lease"].until
+    assert (await one(memory, held)).attempt == 1
+
+
+async def test_a_job_whose_lease_lapsed_is_handed_back_uncharged_when_the_store_is_back(live, telemetry, heard):
+    tasks, crossing, tries = Tasks(), Crossing(), []
+
+    @tasks.task()
+    async def work() -> None:
+        tries.append(current().attempt)
+        if len(tries) == 1:
+            crossing.rules["*"] = lambda *args: DropRequest()
+            await asyncio.Event().wait()
+
+    [held] = await put_in(live, job("work"))
+    crossing.rules["jobs.reap"] = lambda *args: DropRequest()
+    async with worker(crossing.before(live), tasks, telemetry, lease=LEASE):
+        await heard.until(Name.EXCHANGE_FAILED, 3)
+        del crossing.rules["*"]
+        await heard.until(Name.HANDED_BACK)
+        await heard.until(Name.STORE_BACK)
+        await heard.until(Name.DONE)
+
+    found = await one(live, held)
+    assert tries == [1, 1]
+    assert (found.state, found.attempt, found.lost, found.failures) == (State.DONE, 1, 0, ())
+    assert heard.count(Name.RENEWAL_FAILED) > 0
+
+
+async def test_a_job_that_lapsed_and_was_taken_back_meanwhile_is_left_alone(live, telemetry, heard):
+    tasks, crossing, tries = Tasks(), Crossing(), []
+
+    @tasks.task()
+    async def work() -> None:
+        tries.append(current().lease.token)
+        if len(tries) == 1:
+            crossing.rules["*"] = lambda *args: DropRequest()
+            await asyncio.Event().wait()
+
+    [held] = await put_in(live, job("work"))
+    async with worker(crossing.before(live), tasks, telemetry, lease=LEASE):
+        await heard.until(Name.EXCHANGE_FAILED, 3)
+        while not await live.jobs.reap(10):
+            await asyncio.sleep(0.01)
+        crossing.rules.clear()
+        await heard.until(Name.LEASE_LOST)
+        await heard.until(Name.DONE)
+
+    found = await one(live, held)
+    assert (found.state, found.lost, found.failures) == (State.DONE, 1, ())
+    assert heard.count(Name.HANDED_BACK) == 0
+    assert len(tries) == 2
+
+
+async def test_a_loss_found_by_the_caretaker_is_told(live, telemetry, heard):
+    tasks = Tasks()
+    tasks.task(name="work")(nothing)
+    [held] = await put_in(live, job("work"))
+    await live.jobs.exchange((), ask_for_a_moment())
+    async with worker(live, tasks, telemetry, lease=LEASE):
+        [lost] = await heard.until(Name.LOST)
+        await heard.until(Name.DONE)
+
+    assert (lost["job"], lost["count"]) == (held, 1)
+    assert (await one(live, held)).lost == 1
+
+
+def ask_for_a_moment():
+    from tests.making import ask
+
+    return ask(1, lease=1000)
+
+
+async def nothing() -> None:
+    pass

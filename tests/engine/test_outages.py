@@ -1,0 +1,176 @@
+"""A way to the store on which things get lost: no job is, and none runs twice."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from packhorse.engine.caretaker import Duty
+from packhorse.engine.context import current
+from packhorse.errors import ConfigError, DurabilityNotMet, SchemaMismatch, StoreClosed
+from packhorse.model.job import State
+from packhorse.testing.faults import Delay, DelayReply, DropReply, DropRequest, Fail, Fault
+from tests.engine.making import SECOND, Crossing, Name, Tasks, job, jobs, lease_ahead, worker
+from tests.making import one, put_in, states
+
+
+class Ran:
+    """A task that counts how often each job ran."""
+
+    def __init__(self) -> None:
+        self.times: Counter[str] = Counter()
+        self.tasks = Tasks()
+        self.tasks.task(name="work")(self._work)
+
+    async def _work(self, number: int) -> None:
+        self.times[current().job] += 1
+        current().publish("ran", b"%d" % number)
+        await asyncio.sleep(0)
+
+
+def every(count: int, fault: Fault):
+    """A fault at every so manieth call."""
+    calls = iter(range(1_000_000))
+    return lambda *args: fault if next(calls) % count == 0 else None
+
+
+@pytest.mark.parametrize(
+    "fault", [DropRequest(), DropReply(), Delay(10_000), DelayReply(10_000)], ids=lambda fault: type(fault).__name__
+)
+async def test_every_job_runs_once_whatever_is_lost_on_the_way(live, telemetry, heard, fault):
+    ran, crossing = Ran(), Crossing()
+    for verb in ("jobs.exchange", "jobs.renew", "jobs.reap"):
+        crossing.rules[verb] = every(3, fault)
+    ids = await put_in(live, *jobs(60))
+    async with worker(crossing.before(live), ran.tasks, telemetry, lease=2 * SECOND):
+        await heard.until(Name.DONE, 60)
+
+    found = [await one(live, each) for each in ids]
+    assert {(each.state, each.attempt, each.lost) for each in found} == {(State.DONE, 1, 0)}
+    assert set(ran.times.values()) == {1}
+    assert len(ran.times) == 60
+    assert len(await live.streams.read("ran")) == 60
+
+
+async def test_the_same_ask_is_repeated_until_it_is_answered(live, telemetry, heard):
+    ran, crossing = Ran(), Crossing()
+    faults: list[Any] = [DropReply(), DropRequest(), DropReply()]
+    crossing.rules["jobs.exchange"] = lambda *args: faults.pop(0) if faults else None
+    await put_in(live, *jobs(5))
+    async with worker(crossing.before(live), ran.tasks, telemetry):
+        await heard.until(Name.DONE, 5)
+
+    asks = [args[1] for name, args in crossing.calls if name == "jobs.exchange"]
+    assert asks[0] == asks[1] == asks[2] == asks[3] != asks[4]
+    assert [each["count"] for each in heard.of(Name.EXCHANGE_FAILED)] == [1, 2, 3]
+    assert [each["count"] for each in heard.of(Name.STORE_BACK)] == [3]
+    assert set(ran.times.values()) == {1}
+
+
+async def test_what_waits_for_the_store_is_bounded_while_it_is_away(memory, telemetry, heard):
+    ran, crossing = Ran(), Crossing()
+    ids = await put_in(memory, *jobs(300))
+    away: list[Any] = []
+    crossing.rules["jobs.exchange"] = lambda *args: DropRequest() if away else None
+    async with worker(crossing.before(memory), ran.tasks, telemetry, concurrency=4) as working:
+        lease_ahead(working)
+        await heard.until(Name.STARTED, 4)
+        away.append(True)
+        await heard.until(Name.EXCHANGE_FAILED, 4)
+        done, started = heard.count(Name.DONE), heard.count(Name.STARTED)
+        assert started - done <= 4 + 40
+        assert working._crew.busy == 0
+        away.clear()
+        await heard.until(Name.STORE_BACK)
+        await heard.until(Name.DONE, 300)
+
+    assert set(await states(memory, *ids)) == {State.DONE}
+    assert set(ran.times.values()) == {1}
+
+
+async def test_silence_grows_while_the_store_is_away_and_ends_when_it_is_back(memory, telemetry, heard):
+    crossing = Crossing()
+    async with worker(crossing.before(memory), Tasks(), telemetry) as working:
+        await working.idle()
+        crossing.rules["jobs.exchange"] = lambda *args: DropRequest()
+        await put_in(memory, job("work"))
+        await heard.until(Name.EXCHANGE_FAILED, 3)
+        assert working.silence > 100_000
+        silent = working.silence
+        crossing.rules.clear()
+        await heard.until(Name.STORE_BACK)
+        assert working.silence < silent
+
+
+@pytest.mark.parametrize("error", [ConfigError("no"), SchemaMismatch("no"), ValueError("no"), DurabilityNotMet("no")])
+async def test_what_is_wrong_from_the_start_ends_the_worker_at_once(memory, telemetry, error):
+    crossing = Crossing()
+    crossing.rules["jobs.exchange"] = lambda *args: Fail(error)
+
+    with pytest.raises(type(error)) as caught:
+        await asyncio.wait_for(worker(crossing.before(memory), Tasks(), telemetry).run(), 10)
+
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("error", [SchemaMismatch("newer"), StoreClosed("closed")])
+async def test_what_no_waiting_can_mend_ends_the_worker_also_later(memory, telemetry, heard, error):
+    crossing = Crossing()
+    working = worker(crossing.before(memory), Tasks(), telemetry)
+    running = asyncio.create_task(working.run())
+    await heard.until(Name.WORKER_STARTED)
+    await working.idle()
+    crossing.rules["jobs.exchange"] = lambda *args: Fail(error)
+    await put_in(memory, job("work"))
+
+    with pytest.raises(type(error)):
+        await asyncio.wait_for(running, 10)
+
+
+async def test_a_store_that_refuses_for_a_while_is_asked_ever_less_often_and_not_given_up(memory, telemetry, heard):
+    ran, crossing = Ran(), Crossing()
+    async with worker(crossing.before(memory), ran.tasks, telemetry) as working:
+        await working.idle()
+        crossing.rules["jobs.exchange"] = lambda *args: Fail(DurabilityNotMet("for now"))
+        await put_in(memory, *jobs(3))
+        failed = await heard.until(Name.EXCHANGE_FAILED, 4)
+        assert [each["count"] for each in failed] == [1, 2, 3, 4]
+        assert working.silence > 200_000
+        crossing.rules.clear()
+        await heard.until(Name.DONE, 3)
+
+    assert heard.count(Name.STORE_BACK) == 1
+
+
+async def test_a_duty_that_fails_is_told_and_stops_no_other(memory, telemetry, heard):
+    crossing = Crossing()
+    tasks = Tasks()
+    tasks.task(name="work")(print)
+    extra = []
+
+    async def more() -> bool:
+        extra.append(1)
+        raise RuntimeError("no extra")
+
+    for verb in ("jobs.reap", "jobs.release"):
+        crossing.rules[verb] = lambda *args, **options: Fail(RuntimeError("no duty"))
+    duties = {"more_duties": [Duty("extra", 50_000, more)]}
+    async with worker(crossing.before(memory), tasks, telemetry, more=duties, lease=300_000):
+        await heard.until(Name.DUTY_FAILED, 3)
+        async with asyncio.timeout(10):
+            while crossing.count("jobs.prune") < 3 or not extra:
+                await asyncio.sleep(0.01)
+
+    assert {each["detail"] for each in heard.of(Name.DUTY_FAILED)} == {"reap", "release", "extra"}
+
+
+async def test_a_keeper_that_cannot_reach_the_store_at_first_keeps_trying(memory, telemetry, heard):
+    crossing = Crossing()
+    faults = [DropRequest()] * 3
+    crossing.rules["fleet.beat"] = lambda *args: faults.pop() if faults else None
+    async with worker(crossing.before(memory), Tasks(), telemetry, name="w1"):
+        await heard.until(Name.RENEWAL_FAILED, 3)
+        async with asyncio.timeout(10):
+            while [each.name for each in await memory.fleet.workers()] != ["w1"]:
+                await asyncio.sleep(0.01)

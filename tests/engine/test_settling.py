@@ -1,0 +1,146 @@
+"""Settlements that the store does not take, and how they harm no other."""
+
+import asyncio
+
+from packhorse.engine.context import current
+from packhorse.model import caps
+from packhorse.model.effect import Publish, Put
+from packhorse.model.job import State
+from packhorse.model.outcome import Done
+from packhorse.model.reason import DeadReason
+from packhorse.testing.faults import DropRequest, Fail
+from tests.engine.making import Crossing, Gate, Name, Tasks, job, jobs, worker
+from tests.making import one, put_in, states
+
+
+def refused(*tasks: str, outcome: type | None = None):
+    """Refuse every exchange that settles one of these tasks, if it ended so."""
+
+    def rule(settlements, ask=None):
+        bad = [each for each in settlements if each.lease.task in tasks]
+        return (
+            Fail(ValueError("no"))
+            if any(outcome is None or isinstance(each.outcome, outcome) for each in bad)
+            else None
+        )
+
+    return rule
+
+
+async def test_a_settlement_the_store_refuses_harms_no_other_and_its_job_failed(live, telemetry, heard):
+    tasks, gate, crossing = Tasks(), Gate(), Crossing()
+    tasks.many({"good": gate, "marked": gate}, attempts=1)
+    crossing.rules["jobs.exchange"] = refused("marked", outcome=Done)
+    marked = [job("marked"), job("marked")]
+    good = jobs(18, "good")
+    await put_in(live, *good[:7], marked[0], *good[7:12], marked[1], *good[12:])
+    async with worker(crossing.before(live), tasks, telemetry, concurrency=20):
+        await heard.until(Name.STARTED, 20)
+        gate.open()
+        await heard.until(Name.DONE, 18)
+        await heard.until(Name.DEAD, 2)
+
+    assert set(await states(live, *[each.id for each in good])) == {State.DONE}
+    for each in marked:
+        found = await one(live, each.id)
+        assert (found.reason, found.failures[-1].type, found.failures[-1].message) == (
+            DeadReason.EXHAUSTED,
+            "ValueError",
+            "no",
+        )
+    assert heard.count(Name.SETTLEMENT_REFUSED) == 2
+
+
+async def test_a_settlement_that_is_refused_again_is_let_go(memory, telemetry, heard):
+    tasks, gate, crossing = Tasks(), Gate(), Crossing()
+    tasks.many({"good": gate, "marked": gate})
+    crossing.rules["jobs.exchange"] = refused("marked")
+    [dropped] = await put_in(memory, job("marked"))
+    await put_in(memory, *jobs(5, "good"))
+    async with worker(crossing.before(memory), tasks, telemetry):
+        await heard.until(Name.STARTED, 6)
+        gate.open()
+        await heard.until(Name.DONE, 5)
+        await heard.until(Name.SETTLEMENT_REFUSED, 2)
+        await put_in(memory, *jobs(5, "good"))
+        await heard.until(Name.DONE, 10)
+
+    found = await one(memory, dropped)
+    assert (found.state, found.failures) == (State.RUNNING, ())
+    assert heard.count(Name.SETTLEMENT_REFUSED) == 2
+
+
+async def test_what_cannot_be_settled_in_parts_either_is_settled_when_the_store_is_back(memory, telemetry, heard):
+    tasks, gate, crossing = Tasks(), Gate(), Crossing()
+    tasks.many({"good": gate})
+    await put_in(memory, *jobs(10, "good"))
+    async with worker(crossing.before(memory), tasks, telemetry):
+        await heard.until(Name.STARTED, 10)
+        faults = [Fail(ValueError("as a whole")), *[DropRequest()] * 4]
+        crossing.rules["jobs.exchange"] = lambda settlements, ask=None: faults.pop(0) if faults else None
+        gate.open()
+        await heard.until(Name.DONE, 10)
+        await heard.until(Name.STORE_BACK)
+
+    assert heard.count(Name.SETTLEMENT_REFUSED) == 0
+    assert faults == []
+
+
+async def test_a_record_that_was_changed_meanwhile_fails_the_attempt_which_is_run_again(live, telemetry, heard):
+    tasks, tries = Tasks(), []
+
+    @tasks.task()
+    async def count() -> None:
+        [record] = await live.records.get("counter", ["a"])
+        tries.append(record.version if record else 0)
+        if len(tries) == 1:
+            await live.records.put([Put("counter", "a", b"1")])
+        current().effects += [Put("counter", "a", b"2", expect=tries[-1]), Publish("news", b"1")]
+
+    [counted] = await put_in(live, job("count"))
+    async with worker(live, tasks, telemetry):
+        await heard.until(Name.DONE)
+
+    found = await one(live, counted)
+    [record] = await live.records.get("counter", ["a"])
+    assert record.value == b"2"
+    assert tries[0] == 0 < tries[1] < record.version
+    assert (found.attempt, [each.type for each in found.failures]) == (2, ["packhorse.errors.RecordConflict"])
+    assert len(await live.streams.read("news")) == 1
+    assert heard.count(Name.SETTLEMENT_REFUSED) == 1
+
+
+async def test_many_effects_that_end_at_once_are_written_in_several_exchanges(live, telemetry, heard):
+    tasks, gate, crossing = Tasks(), Gate(), Crossing()
+
+    @tasks.task()
+    async def spread(number: int) -> None:
+        current().effects += [Publish("news", b"1")] * 450
+        await gate()
+
+    await put_in(live, *jobs(10, "spread"))
+    async with worker(crossing.before(live), tasks, telemetry):
+        await heard.until(Name.STARTED, 10)
+        gate.open()
+        await heard.until(Name.DONE, 10)
+
+    sizes = [sum(len(each.effects) for each in args[0]) for name, args in crossing.calls if name == "jobs.exchange"]
+    assert sum(sizes) == 4500
+    assert max(sizes) <= caps.EFFECTS_PER_CALL
+    assert len(await live.streams.read("news", after=4000, limit=1000)) == 500
+
+
+async def test_what_ends_while_an_exchange_is_under_way_goes_with_the_next(memory, telemetry, heard):
+    tasks, crossing = Tasks(), Crossing()
+
+    @tasks.task()
+    async def work(number: int) -> None:
+        await asyncio.sleep(0)
+
+    await put_in(memory, *jobs(200))
+    async with worker(crossing.before(memory), tasks, telemetry, concurrency=20):
+        await heard.until(Name.DONE, 200)
+
+    sizes = [len(args[0]) for name, args in crossing.calls if name == "jobs.exchange"]
+    assert sum(sizes) == 200
+    assert len(sizes) < 60

@@ -1,0 +1,230 @@
+"""Time that is up: what can be stopped is stopped, what cannot is told."""
+
+import asyncio
+import threading
+
+import pytest
+
+from packhorse.engine.context import current
+from packhorse.engine.judge import Cause
+from packhorse.errors import WorkerStuck
+from packhorse.model.job import State
+from packhorse.model.reason import DeadReason
+from tests.engine.making import SECOND, Inside, Name, Run, Tasks, job, worker
+from tests.making import one, put_in, states
+
+SHORT = 100_000
+PATIENCE = 200_000
+
+
+@pytest.fixture
+def gate():
+    """Holds threads; opened at the end of the test in any case."""
+    made = threading.Event()
+    yield made
+    made.set()
+
+
+class Stubborn:
+    """A handler that does not stop when it is told to."""
+
+    def __init__(self) -> None:
+        self.told, self.free = 0, asyncio.Event()
+
+    async def __call__(self) -> None:
+        while not self.free.is_set():
+            try:
+                await self.free.wait()
+            except asyncio.CancelledError:
+                self.told += 1
+
+
+async def test_work_on_the_loop_is_stopped_and_tried_again(live, telemetry, heard):
+    tasks, seen = Tasks(), []
+
+    @tasks.task(timeout=SHORT, attempts=2)
+    async def late() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append(current().stopped)
+            raise
+
+    [timed_out] = await put_in(live, job("late"))
+    async with worker(live, tasks, telemetry):
+        await heard.until(Name.DEAD)
+
+    found = await one(live, timed_out)
+    assert seen == [Cause.TIMEOUT] * 2
+    assert (found.state, found.reason, found.attempt) == (State.DEAD, DeadReason.EXHAUSTED, 2)
+    assert [(each.type, each.message) for each in found.failures] == [("TimeoutError", "timed out after 0.1 s")] * 2
+    assert heard.count(Name.ATTEMPT_STUCK) == 0
+
+
+async def test_whatever_a_handler_makes_of_being_stopped_it_timed_out(memory, telemetry, heard):
+    tasks = Tasks()
+
+    @tasks.task(timeout=SHORT, attempts=1)
+    async def late() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ValueError("stopped") from None
+
+    [timed_out] = await put_in(memory, job("late"))
+    async with worker(memory, tasks, telemetry):
+        await heard.until(Name.DEAD)
+
+    assert (await one(memory, timed_out)).failures[-1].type == "TimeoutError"
+
+
+async def test_a_handler_that_ends_well_though_it_was_stopped_is_done(memory, telemetry, heard):
+    tasks = Tasks()
+
+    @tasks.task(timeout=SHORT)
+    async def late() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "saved"
+        return "never"
+
+    [saved] = await put_in(memory, job("late"))
+    async with worker(memory, tasks, telemetry):
+        await heard.until(Name.DONE)
+
+    assert (await one(memory, saved)).result == b'"saved"'
+
+
+async def test_time_counts_from_the_start_of_an_attempt(memory, telemetry, heard):
+    tasks = Tasks()
+
+    @tasks.task(timeout=3 * SHORT, attempts=1)
+    async def work() -> None:
+        assert current().deadline is not None
+        await asyncio.sleep(0.1)
+
+    ids = await put_in(memory, *[job("work") for _ in range(5)])
+    async with worker(memory, tasks, telemetry, concurrency=1):
+        await heard.until(Name.DONE, 5)
+
+    assert set(await states(memory, *ids)) == {State.DONE}
+
+
+async def test_a_handler_that_swallows_its_cancellation_is_told_settled_and_keeps_its_slot(live, telemetry, heard):
+    tasks, stubborn = Tasks(), Stubborn()
+    inside = Inside()
+    tasks.task(name="stubborn", timeout=SHORT, attempts=1)(stubborn)
+
+    @tasks.task()
+    async def work() -> None:
+        with inside:
+            await asyncio.sleep(0.01)
+
+    [held] = await put_in(live, job("stubborn"))
+    async with worker(live, tasks, telemetry, concurrency=2, patience=PATIENCE):
+        [stuck] = (await heard.until(Name.ATTEMPT_STUCK))[:1]
+        assert stuck["lease"].id == held
+        assert stuck["detail"] is Cause.TIMEOUT
+        [dead] = await heard.until(Name.DEAD)
+        assert dead["error"].type == "TimeoutError"
+        await put_in(live, *[job("work") for _ in range(6)])
+        await heard.until(Name.DONE, 6)
+        assert stubborn.told >= 1
+        stubborn.free.set()
+
+    found = await one(live, held)
+    assert (found.state, found.attempt, found.lost) == (State.DEAD, 1, 0)
+    assert inside.most == 1
+
+
+async def test_a_slot_is_free_again_once_what_was_stuck_has_ended(memory, telemetry, heard):
+    tasks, stubborn = Tasks(), Stubborn()
+    together = asyncio.Barrier(2)
+    tasks.task(name="stubborn", timeout=SHORT, attempts=1)(stubborn)
+    tasks.task(name="pair")(together.wait)
+
+    await put_in(memory, job("stubborn"))
+    async with worker(memory, tasks, telemetry, concurrency=2, patience=PATIENCE):
+        await heard.until(Name.DEAD)
+        stubborn.free.set()
+        await put_in(memory, job("pair"), job("pair"))
+        await heard.until(Name.DONE, 2)
+
+
+async def test_a_stuck_thread_is_told_its_job_settled_and_its_slot_still_counted(live, telemetry, heard, gate):
+    tasks = Tasks()
+    inside = Inside()
+
+    @tasks.task(Run.THREAD, timeout=SHORT, attempts=1)
+    def stuck() -> None:
+        gate.wait(20)
+
+    @tasks.task(Run.THREAD)
+    def work() -> None:
+        with inside:
+            gate.wait(0.01)
+
+    [held] = await put_in(live, job("stuck"))
+    async with worker(live, tasks, telemetry, concurrency=2, patience=PATIENCE):
+        [told] = await heard.until(Name.THREAD_STUCK)
+        assert told["lease"].id == held
+        [dead] = await heard.until(Name.DEAD)
+        assert dead["error"].message == "timed out after 0.1 s"
+        await put_in(live, *[job("work") for _ in range(6)])
+        await heard.until(Name.DONE, 6)
+        gate.set()
+
+    found = await one(live, held)
+    assert (found.state, found.attempt, found.lost) == (State.DEAD, 1, 0)
+    assert inside.most == 1
+
+
+async def test_a_thread_that_looks_whether_it_should_end_is_not_stuck(memory, telemetry, heard):
+    tasks = Tasks()
+    pause = threading.Event()
+
+    @tasks.task(Run.THREAD, timeout=SHORT, attempts=1)
+    def polite() -> None:
+        while True:
+            current().check()
+            pause.wait(0.01)
+
+    [ended] = await put_in(memory, job("polite"))
+    async with worker(memory, tasks, telemetry, patience=5 * SECOND):
+        await heard.until(Name.DEAD)
+
+    assert (await one(memory, ended)).failures[-1].type == "TimeoutError"
+    assert heard.count(Name.THREAD_STUCK) == 0
+
+
+async def test_a_worker_all_of_whose_slots_are_stuck_ends_and_says_so(memory, telemetry, heard, gate):
+    tasks, stubborn = Tasks(), Stubborn()
+    tasks.task(name="stubborn", timeout=SHORT, attempts=1)(stubborn)
+    tasks.task(Run.THREAD, name="stuck", timeout=SHORT, attempts=1)(lambda: gate.wait(20))
+    ids = await put_in(memory, job("stubborn"), job("stuck"))
+
+    with pytest.raises(WorkerStuck, match="All 2 slots"):
+        await asyncio.wait_for(worker(memory, tasks, telemetry, concurrency=2, patience=PATIENCE).run(), 10)
+
+    assert await states(memory, *ids) == [State.DEAD, State.DEAD]
+    stubborn.free.set()
+
+
+async def test_a_thread_that_ends_after_its_worker_is_gone_harms_nobody(memory, telemetry, heard):
+    tasks, gate, over = Tasks(), threading.Event(), threading.Event()
+
+    @tasks.task(Run.THREAD)
+    def stuck() -> None:
+        try:
+            gate.wait(20)
+        finally:
+            over.set()
+
+    [left] = await put_in(memory, job("stuck"))
+    async with worker(memory, tasks, telemetry, grace=0):
+        await heard.until(Name.STARTED)
+
+    assert (await one(memory, left)).state is State.READY
+    gate.set()
+    assert await asyncio.to_thread(over.wait, 5)

@@ -1,0 +1,78 @@
+"""Tasks for worker processes. Their app lives where the environment says; the ledger is told what they do."""
+
+import asyncio
+import os
+import time
+
+from packhorse import App, Batch, current
+
+app = App()
+_LEDGER = os.open(os.environ.get("PACKHORSE_TEST_LEDGER", os.devnull), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+def note(*words: object) -> None:
+    """Add a line to the ledger, with one write."""
+    os.write(_LEDGER, (" ".join(map(str, words)) + "\n").encode())
+
+
+@app.task(name="slow", queue="slow")
+async def slow(seconds: float) -> None:
+    note("begin", os.getpid())
+    await asyncio.sleep(seconds)
+    note("end", os.getpid())
+
+
+@app.task(name="quick")
+async def quick(number: int) -> int:
+    return number
+
+
+@app.task(name="sits", queue="sits")
+async def sits() -> str:
+    """Sits there the first time."""
+    note("begin", os.getpid(), current().attempt)
+    if current().attempt == 1:
+        await asyncio.Event().wait()
+    return "saved"
+
+
+@app.queue("mail").batch(size=10, wait=1)
+async def stops_half_way(batch: Batch) -> None:
+    """Has a verdict for the first four, then sits there."""
+    for message in batch[:4]:
+        message.done()
+    note("half", len(batch), *(message.data["number"] for message in batch))
+    await asyncio.Event().wait()
+
+
+@app.task(name="blocks", queue="blocks", timeout=1.5, attempts=1)
+def blocks() -> None:
+    """Holds up its process for a minute."""
+    note("begin", os.getpid())
+    time.sleep(60)
+    note("end", os.getpid())
+
+
+@app.task(name="moment")
+async def moment() -> float:
+    """The moment of its end, on the clock that all processes of a machine share."""
+    await asyncio.sleep(0.02)
+    return time.monotonic()
+
+
+@app.task(name="drips", queue="drips")
+async def drips() -> None:
+    """Two pieces, then it sits there; the next time three."""
+    for number in range(2):
+        current().emit(number)
+    if current().attempt == 1:
+        await asyncio.Event().wait()
+    current().emit(2)
+
+
+@app.task(name="step", queue="lanes")
+async def step(key: str, number: int) -> None:
+    """One job of a lane: says when it begins and ends."""
+    note("begin", key, number, os.getpid())
+    await asyncio.sleep(0)
+    note("end", key, number, os.getpid())

@@ -1,0 +1,163 @@
+"""When a job may run, and which of those that may runs first."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from packhorse import InvalidInput
+from packhorse.testing.clock import START
+from tests.features.making import HOUR, SECOND, run
+
+MOMENT = datetime.fromtimestamp(START / SECOND, UTC)
+
+
+@pytest.fixture
+def ran() -> list[object]:
+    return []
+
+
+@pytest.fixture
+def work(app, ran):
+    """A task that notes its argument."""
+
+    @app.task(name="work")
+    async def work(what: object = None) -> None:
+        ran.append(what)
+
+    return work
+
+
+WAYS_TO_SAY_AN_HOUR = (
+    {"delay": "1h"},
+    {"delay": 3600},
+    {"delay": 3600.0},
+    {"delay": timedelta(hours=1)},
+    {"at": MOMENT + timedelta(hours=1)},
+    {"at": (MOMENT + timedelta(hours=1)).astimezone(timezone(timedelta(hours=9)))},
+)
+
+
+async def test_s06_a_job_is_not_claimable_before_its_moment_and_is_right_after(app, work, ran, clock):
+    jobs = [await work.using(**when).enqueue(number) for number, when in enumerate(WAYS_TO_SAY_AN_HOUR)]
+    for job in jobs:
+        assert (await job.status(), (await job.info()).since) == ("scheduled", MOMENT + timedelta(hours=1))
+    clock.turn(HOUR - 1)
+    await run(app)
+    assert ran == []
+
+    clock.turn(1)
+    await run(app)
+    assert sorted(ran) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_s06_an_idle_worker_starts_a_job_within_a_second_of_its_moment(live):
+    @live.task
+    async def late() -> float:
+        return asyncio.get_running_loop().time()
+
+    async with live.worker():
+        due = asyncio.get_running_loop().time() + 0.4
+        job = await late.using(delay=0.4).enqueue()
+        began = await job.result(20)
+
+    assert due - 0.005 <= began <= due + 1
+
+
+async def test_s06_jobs_run_in_the_order_of_their_moments(app, work, ran, clock):
+    for delay in (3, 1, 2):
+        await work.using(delay=delay).enqueue(delay)
+    clock.turn(10 * SECOND)
+    await run(app, concurrency=1)
+
+    assert ran == [1, 2, 3]
+
+
+async def test_s06_a_moment_in_the_past_is_now(app, work, ran):
+    await work.using(at=MOMENT - timedelta(days=1)).enqueue("now")
+    await run(app)
+
+    assert ran == ["now"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"delay": -1},
+        {"delay": "soon"},
+        {"at": datetime(2024, 1, 1)},
+        {"delay": 1, "at": MOMENT},
+        {"at": datetime(2200, 1, 1, tzinfo=UTC)},
+    ],
+    ids=str,
+)
+async def test_s06_moments_that_mean_nothing_are_refused(memory, wrong):
+    @memory.task
+    async def work() -> None: ...
+
+    with pytest.raises(InvalidInput):
+        await work.using(**wrong).enqueue()
+
+
+async def test_a_promoted_job_runs_now(app, work, ran):
+    job = await work.using(delay="1h").enqueue("promoted")
+    assert await job.promote() is True
+    assert await job.status() == "ready"
+    await run(app)
+
+    assert ran == ["promoted"]
+    assert await job.promote() is False
+
+
+async def test_a_retry_can_be_promoted_from_another_program(app, make, clock):
+    tried = []
+
+    @app.task
+    async def flaky() -> None:
+        tried.append(1)
+        raise ValueError("no")
+
+    job = await flaky.enqueue()
+    await run(app)
+    assert await make(clock=clock).job(job.id).promote()
+    await run(app)
+
+    assert (len(tried), (await job.info()).attempt) == (2, 2)
+
+
+async def test_s08_the_most_urgent_job_starts_next(live):
+    order, running, go = [], asyncio.Event(), asyncio.Event()
+
+    @live.task
+    async def work(what: str) -> None:
+        order.append(what)
+        running.set()
+        await go.wait()
+
+    for _ in range(2):
+        await live.enqueue(*(work.using(priority=100).call("low") for _ in range(500)))
+    async with live.worker(concurrency=1):
+        await running.wait()
+        high = await work.using(priority=1).enqueue("high")
+        go.set()
+        await high.result(20)
+
+    assert order[:2] == ["low", "high"]
+
+
+async def test_s08_lower_numbers_first_then_in_the_order_they_came(app, work, ran):
+    given = [50, 10, 1, 10, 0, 8191, 1]
+    for number, priority in enumerate(given):
+        await work.using(priority=priority).enqueue((priority, number))
+    await run(app, concurrency=1)
+
+    assert ran == sorted([priority, number] for number, priority in enumerate(given))
+
+
+@pytest.mark.parametrize("wrong", [-1, 8192, 1.5, "high"])
+async def test_s08_a_priority_out_of_range_is_refused(memory, wrong):
+    @memory.task
+    async def work() -> None: ...
+
+    with pytest.raises(InvalidInput):
+        work.using(priority=wrong)

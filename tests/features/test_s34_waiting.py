@@ -1,0 +1,157 @@
+"""Waiting for the end of a job: from any process, answered soon, and nothing is left of it afterwards."""
+
+import asyncio
+import time
+
+import pytest
+
+from packhorse import App, JobCancelled, JobFailed, JobNotFound
+from packhorse.model.ids import id_text, new_id
+from tests.features.making import run
+
+SOON = 2.0  # far from any timeout used here, and generous to a busy machine
+
+
+async def nothing_waits(app: App, tasks: int) -> None:
+    """All is as it was before anyone waited."""
+    ends = (await app._homes.here()).ends
+    assert ends._waiting == {}
+    assert ends._tasks == []
+    for _ in range(100):
+        if len(asyncio.all_tasks()) <= tasks:
+            break
+        await asyncio.sleep(0.01)  # those that were cancelled come to their ends
+    assert len(asyncio.all_tasks()) <= tasks
+
+
+async def test_s34_two_thousand_waits_leave_nothing_behind(live, workers):
+    await workers.start(concurrency=50)
+    await live.open()
+    before, queue = len(asyncio.all_tasks()), live.queue("default")
+    for first in range(0, 2000, 500):
+        jobs = await live.enqueue(*(queue.call("quick", {"number": number}) for number in range(first, first + 500)))
+        results = await asyncio.gather(*(live.job(job.id).result(60) for job in jobs))
+        assert results == list(range(first, first + 500))
+
+    await nothing_waits(live, before)
+
+
+async def test_s34_waits_that_run_out_leave_nothing_behind(live):
+    await live.open()
+    before = len(asyncio.all_tasks())
+    jobs = await live.enqueue(*(live.queue("nobody").call("x") for _ in range(100)))
+    waits = await asyncio.gather(*(job.result(0.2) for job in jobs), return_exceptions=True)
+
+    assert {type(outcome) for outcome in waits} == {TimeoutError}
+    await nothing_waits(live, before)
+
+
+async def test_s34_an_answer_comes_within_50_ms_of_the_end(live, workers):
+    await workers.start(concurrency=2)
+    took = []
+    for _ in range(25):
+        job = await live.queue("default").enqueue("moment")
+        ended = await job.result(20)
+        took.append(time.monotonic() - ended)
+
+    assert min(took) < 0.050, sorted(took)  # the others are as late as the machine is busy
+
+
+async def test_s34_a_job_already_done_answers_at_once_by_its_id_alone(make, clock):
+    worker, reader = make(clock=clock), make()
+
+    @worker.task
+    async def work() -> dict[str, int]:
+        return {"n": 1}
+
+    job = await work.enqueue()
+    await run(worker)
+
+    begun = time.monotonic()
+    assert await reader.job(job.id).result(60) == {"n": 1}
+    assert time.monotonic() - begun < SOON
+
+
+async def test_s34_one_that_dies_or_is_cancelled_raises_at_once(live):
+    go, started = asyncio.Event(), asyncio.Queue()
+
+    @live.task(attempts=1)
+    async def dies() -> None:
+        started.put_nowait(1)
+        await go.wait()
+        raise ValueError("no")
+
+    @live.task
+    async def stays() -> None:
+        started.put_nowait(1)
+        await asyncio.Event().wait()
+
+    failing, running = await dies.enqueue(), await stays.enqueue()
+    waiting = await dies.using(delay="1h").enqueue()
+    async with live.worker(lease=1):
+        waits = [asyncio.create_task(job.result(60)) for job in (failing, running, waiting)]
+        await started.get()
+        await started.get()
+        begun = time.monotonic()
+        go.set()
+        await running.cancel()
+        await waiting.cancel()
+        outcomes = await asyncio.gather(*waits, return_exceptions=True)
+
+    assert time.monotonic() - begun < SOON
+    assert [type(outcome) for outcome in outcomes] == [JobFailed, JobCancelled, JobCancelled]
+
+
+async def test_s34_a_timeout_raises_and_the_job_goes_on(live):
+    go = asyncio.Event()
+
+    @live.task
+    async def slow() -> str:
+        await go.wait()
+        return "done"
+
+    job = await slow.enqueue()
+    async with live.worker():
+        with pytest.raises(TimeoutError):
+            await job.result(timeout=0.1)
+        assert await job.status() == "running"
+        go.set()
+        assert await job.result(timeout="20s") == "done"
+
+
+async def test_s34_an_id_that_is_not_there_says_so_at_once(live):
+    begun = time.monotonic()
+    with pytest.raises(JobNotFound):
+        await live.job(id_text(new_id())).result(60)
+
+    assert time.monotonic() - begun < SOON
+
+
+async def test_s34_many_wait_for_one_job_and_each_is_answered(live, make):
+    others = [live, make(), make()]
+
+    @live.task
+    async def work() -> str:
+        return "done"
+
+    job = await work.enqueue()
+    waits = [asyncio.create_task(app.job(job.id).result(20)) for app in others for _ in range(20)]
+    await asyncio.sleep(0)
+    async with live.worker():
+        assert await asyncio.gather(*waits) == ["done"] * 60
+
+
+async def test_s34_one_who_gives_up_takes_nothing_from_the_others(live):
+    @live.task
+    async def work() -> str:
+        return "done"
+
+    job = await work.enqueue()
+    patient = asyncio.create_task(job.result(20))
+    hasty = asyncio.create_task(job.result(20))
+    await asyncio.sleep(0.05)
+    hasty.cancel()
+    async with live.worker():
+        assert await patient == "done"
+    with pytest.raises(asyncio.CancelledError):
+        await hasty
