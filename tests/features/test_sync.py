@@ -62,7 +62,9 @@ def faced(live: App) -> Iterator[Faced]:
 
 def run(place: Place, scene: str) -> list[str]:
     """What a program says that runs to its end in a process of its own."""
-    program = [sys.executable, "-m", "tests.features.sync_scenes", scene]
+    # From 3.12 on, Python warns of every fork of a process with threads.
+    quiet = "-Wignore:This process:DeprecationWarning"
+    program = [sys.executable, quiet, "-m", "tests.features.sync_scenes", scene]
     done = subprocess.run(
         program, cwd=ROOT, env=place.environment, capture_output=True, text=True, timeout=MINUTE, check=False
     )

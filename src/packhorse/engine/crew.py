@@ -90,8 +90,9 @@ class Crew:
         batching = self._registry.batching(share.queue)
         if batching is None:
             return share
-        count = max(0, min(share.count * batching.size, caps.ITEMS) - self._batches.collected(share.queue))
-        return Share(share.queue, count, count)
+        collected = self._batches.collected(share.queue)
+        count = max(0, min(share.count * batching.size, caps.ITEMS) - collected)
+        return Share(share.queue, count, max(count, batching.size - collected))  # also what others leave fills a batch
 
     @property
     def stuck(self) -> int:
