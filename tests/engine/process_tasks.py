@@ -41,6 +41,11 @@ def holding() -> None:
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
+@registry.task(Run.PROCESS, timeout=SECOND // 2, attempts=1)
+def brief() -> str:
+    return "in time"
+
+
 @registry.task(Run.PROCESS)
 def endless() -> None:
     current().progress(10, str(os.getpid()))

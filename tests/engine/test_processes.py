@@ -52,6 +52,14 @@ async def test_a_child_that_goes_or_fails_costs_its_job_alone(memory, telemetry,
     assert (found.state, found.reason, found.lost) == (State.DEAD, reason, 0)
 
 
+async def test_the_start_of_a_child_does_not_count_against_the_time_of_its_job(memory, telemetry, heard):
+    [done] = await put_in(memory, job("brief"))
+    async with processes(memory, telemetry, concurrency=1, origin="tests.engine.process_slow:registry"):
+        await heard.until(Name.DONE)
+
+    assert (await one(memory, done)).result == b'"in time"'
+
+
 @pytest.mark.parametrize("task", ["late", "holding"])
 async def test_work_in_a_child_is_killed_when_its_time_is_up(memory, telemetry, heard, task):
     [killed] = await put_in(memory, job(task))

@@ -20,7 +20,8 @@ SECRET = "hunter2"
 JOB = new_id()
 LEASE = Lease(
     id=JOB, token=b"TOKENTOKENTOKEN!", until=0, task="email:send", queue="email", priority=10, attempt=2, lost=1, born=0,
-    payload=json.dumps({"password": SECRET}).encode(), headers=b'{"correlation_id":"c-1","auth":"hunter2"}',
+    payload=json.dumps({"password": SECRET}).encode(),
+    headers=b'{"correlation_id":"c-1","tenant":"t-1","user":"u-1","auth":"hunter2"}',
 )  # fmt: skip
 
 
@@ -138,7 +139,8 @@ def test_a_record_carries_fields_that_are_all_its_own(telemetry, log):
     [record] = log.records
     assert own(record) == {
         "event": "dead", "job_id": id_text(JOB), "task": "email:send", "queue": "email", "attempt": 2,
-        "correlation_id": "c-1", "duration": 1.5, "delay": 0.5, "reason": "final", "error_type": "OSError",
+        "correlation_id": "c-1", "tenant": "t-1", "user": "u-1",
+        "duration": 1.5, "delay": 0.5, "reason": "final", "error_type": "OSError",
         "worker": "w-1", "count": 3, "detail": "d",
     }  # fmt: skip
 
