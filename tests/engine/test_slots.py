@@ -62,11 +62,11 @@ async def test_slots_of_a_queue_bound_what_runs_of_it(live, telemetry, heard, ru
 
     def work(number: int, which: str) -> None:
         with bounded if which == "bounded" else free:
-            pause.wait(0.002)
+            pause.wait(0.02)
 
     async def on_loop(number: int, which: str) -> None:
         with bounded if which == "bounded" else free:
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.02)
 
     tasks.task(run, name="work")(on_loop if run is Run.ASYNC else work)
     await put_in(live, *jobs(20, queue="bounded", which="bounded"), *jobs(20, queue="free", which="free"))
@@ -74,7 +74,7 @@ async def test_slots_of_a_queue_bound_what_runs_of_it(live, telemetry, heard, ru
         await heard.until(Name.DONE, 40)
 
     assert bounded.most == 2
-    assert free.most >= 4
+    assert free.most > 2
 
 
 async def test_a_queue_whose_slots_are_taken_is_not_asked_again_and_again(live, telemetry, heard):
