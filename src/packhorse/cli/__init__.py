@@ -1,0 +1,1 @@
+"""The command line: what people do with an app from a terminal."""
