@@ -10,6 +10,7 @@ from packhorse.jobs.call import Call
 from packhorse.jobs.chunks import Chunk, Position, chunks
 from packhorse.jobs.ends import Ends
 from packhorse.jobs.options import NOTHING, PRIORITY, Options, over
+from packhorse.jobs.trips import Trips
 from packhorse.jobs.view import Status
 from packhorse.model import caps, codec
 from packhorse.model.clock import SYSTEM
@@ -24,9 +25,10 @@ KEY = caps.KEY - caps.NAME - 1  # longer ones are stored by their hash
 
 
 class Home(Protocol):
-    """The store of an app on the loop that is running, and who waits there for the ends of jobs."""
+    """The store of an app on the loop that is running, who takes jobs to it, and who waits there for their ends."""
 
     store: Store
+    trips: Trips
     ends: Ends
 
 
@@ -93,7 +95,7 @@ class Desk:
     async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none."""
         caps.items("jobs", jobs)
-        return await (await self.store()).jobs.enqueue(jobs)
+        return await (await self._home()).trips.send(jobs)
 
     async def get(self, jobs: Sequence[JobId]) -> list[Job | None]:
         """What is known of jobs."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from packhorse.jobs.ends import Ends
+from packhorse.jobs.trips import Trips
 from packhorse.model.clock import Clock
 from packhorse.stores.contract import Store
 from packhorse.telemetry import logs
@@ -15,10 +16,10 @@ _LOG = logging.getLogger("packhorse")
 
 
 class Home:
-    """The store on one loop, open, and who waits there for the ends of jobs."""
+    """The store on one loop, open, who takes jobs to it, and who waits there for their ends."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self.store, self.ends = store, Ends(store, clock)
+        self.store, self.trips, self.ends = store, Trips(store.jobs.enqueue), Ends(store, clock)
 
 
 class _Process:
