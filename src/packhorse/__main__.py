@@ -1,0 +1,5 @@
+"""``python -m packhorse`` is the command ``packhorse``."""
+
+from packhorse.cli.main import main
+
+main()

@@ -1,0 +1,75 @@
+"""What all commands share: async bodies run, errors become a message and an exit code, every option has a variable."""
+
+import asyncio
+import inspect
+import signal
+from typing import Any
+
+import click
+
+from packhorse.cli import exits
+from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreError, StoreUnavailable
+from packhorse.telemetry.logs import redacted
+
+ADDRESS = "packhorse.address"  # in ctx.meta: the store that the running command uses
+
+_CHECKS = {
+    "sqlite": "does its folder exist, and may this user write there?",
+    "redis": "does the server run, is the address right, is it reachable from here (redis-cli -u ADDRESS ping)?",
+    "postgresql": "does the server run, is the address right, is it reachable from here (pg_isready -d ADDRESS)?",
+}
+_CHECKS |= dict.fromkeys(("rediss", "valkey", "valkeys", "unix"), _CHECKS["redis"])
+_CHECKS["postgres"] = _CHECKS["postgresql"]
+
+
+class Trouble(click.ClickException):
+    """A message for people and an exit code."""
+
+    def __init__(self, message: str, code: int = exits.FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]  # click reads it from the instance
+
+
+class Command(click.Command):
+    """A command whose body may be a coroutine function, and that ends with a sentence instead of a traceback."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for option in self.params:
+            if isinstance(option, click.Option):
+                option.show_envvar = True
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the body to its end."""
+        try:
+            answer = super().invoke(ctx)
+            if inspect.iscoroutine(answer):
+                with asyncio.Runner() as runner:
+                    answer = runner.run(answer)
+            return answer
+        except PackhorseError as error:
+            raise trouble(error, ctx.meta.get(ADDRESS)) from error
+        except KeyboardInterrupt:
+            ctx.exit(exits.STOPPED + signal.SIGINT)
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+    group_class = type
+
+
+def trouble(error: PackhorseError, address: str | None) -> Trouble:
+    """What an error means to somebody at a terminal; ``address`` is that of the store in use."""
+    where = redacted(address or "its address")
+    if isinstance(error, StoreUnavailable):
+        check = _CHECKS.get((address or "").partition(":")[0], "does it run, and is the address right?")
+        return Trouble(f"The store at {where} cannot be used: {redacted(str(error))}\nCheck: {check}", exits.STORE)
+    if isinstance(error, SchemaMismatch):
+        return Trouble(f"The store at {where}: {error}", exits.STORE)
+    if isinstance(error, StoreError):
+        return Trouble(f"The store at {where}: {redacted(str(error))}", exits.STORE)
+    if isinstance(error, JobError):
+        return Trouble(str(error), exits.FAILED)
+    return Trouble(str(error), exits.USAGE)

@@ -1,0 +1,98 @@
+"""What commands print: tables and sentences for people, JSON for programs."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import wraps
+from typing import Any
+
+import click
+import msgspec
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from packhorse.cli import exits
+from packhorse.cli.frame import Trouble
+
+WIDE = 10_000  # what is not a terminal has no edge
+
+
+class Screen:
+    """Where a command prints: for people, or as JSON."""
+
+    def __init__(self, *, json: bool = False) -> None:
+        self.json = json
+        self.console = console()
+
+    def show(self, value: Any, draw: Callable[[], RenderableType]) -> None:
+        """One thing or one list: the value as one JSON document, or what is drawn of it."""
+        if self.json:
+            click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
+        else:
+            self.console.print(draw())
+
+    def line(self, value: Any, text: str) -> None:
+        """One of many that come one after another: a line of JSON, or a line of text."""
+        if self.json:
+            click.echo(msgspec.json.encode(value))
+        else:
+            self.console.print(Text(text), soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """A sentence for people; beside JSON it goes where it does no harm."""
+        click.echo(text, err=self.json)
+
+    def gate(self, will: str, *, yes: bool) -> None:
+        """Say what will happen (``3 jobs will be removed``), and go on only if it is wanted."""
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise Trouble(f"{will}. Say --yes to go on without being asked.", exits.USAGE)
+        click.echo(f"{will}.", err=True)
+        if not click.confirm("Go on?", err=True):
+            raise Trouble("Nothing was changed.")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that writes plain text, in one piece, where there is no terminal."""
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = WIDE
+    return made
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:
+    """A table; columns named in ``right`` hold numbers."""
+    drawn = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False, header_style="bold")
+    for name in columns:
+        drawn.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(plain(cell)) for cell in row))
+    return drawn
+
+
+def plain(value: object) -> str:
+    """A value as people read it: times in UTC, nothing that a terminal would take for a command."""
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(value))
+
+
+def with_screen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--json`` and a ``screen`` that knows about it."""
+
+    @click.option("--json", is_flag=True, help="Print JSON; times in UTC as ISO 8601.")
+    @wraps(function)
+    def command(*args: Any, json: bool, **options: Any) -> Any:
+        return function(*args, screen=Screen(json=json), **options)
+
+    return command
+
+
+def with_yes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command ``--yes``, for ``Screen.gate``."""
+    return click.option("--yes", "-y", is_flag=True, help="Do it without asking.")(function)

@@ -1,0 +1,81 @@
+"""Values as people type them: pairs, moments, durations."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+import msgspec
+
+from packhorse.errors import InvalidTime
+from packhorse.jobs.view import moment
+from packhorse.model.clock import SYSTEM
+from packhorse.model.duration import micros
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]  # only generic in newer releases of click
+    """``name=value``; the value is JSON if it reads as JSON, else text."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name and the value."""
+        if not isinstance(value, str):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            self.fail(f"{value!r} is not of the form name=value.", param, ctx)
+        return name, reading(text)
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]  # only generic in newer releases of click
+    """A moment: ISO 8601 (UTC unless it says otherwise), or a duration from now, back or ahead."""
+
+    name = "moment"
+
+    def __init__(self, *, back: bool = False) -> None:
+        self._sign = -1 if back else 1
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The moment with its time zone."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return moment(SYSTEM.now()) + self._sign * timedelta(microseconds=micros(value))
+        except InvalidTime:
+            pass
+        try:
+            when = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is no moment: say 15m, 2h, 3d, or 2026-01-31T12:00:00Z.", param, ctx)
+        return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+class Length(click.ParamType):  # type: ignore[type-arg]  # only generic in newer releases of click
+    """A duration: ``90s``, ``5m``, ``1h30m``, or a number of seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The duration as a timedelta."""
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return timedelta(microseconds=micros(float(value) if _number(value) else value))
+        except InvalidTime:
+            self.fail(f"{value!r} is no duration: say 90s, 5m, 1h30m, 2d, or a number of seconds.", param, ctx)
+
+
+def reading(text: str) -> Any:
+    """A typed value: JSON if it reads as JSON, else the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text
+
+
+def _number(text: object) -> bool:
+    try:
+        float(str(text))
+    except ValueError:
+        return False
+    return True
