@@ -8,41 +8,12 @@ import pytest
 from packhorse.errors import SchemaMismatch, StoreClosed
 from packhorse.model.clock import SYSTEM
 from packhorse.model.effect import Publish, Put
-from packhorse.model.ids import new_token
 from packhorse.model.job import State
 from packhorse.model.page import Filter
 from packhorse.model.reason import WaitReason
 from packhorse.model.worker import Worker
-from packhorse.stores import open_store
 from tests.conformance.releases import Release
 from tests.making import HOUR, MINUTE, WORKER, Done, ask, new, new_id, put_in, run, state, take
-
-
-@pytest.fixture
-async def place(url, tmp_path) -> AsyncIterator[tuple[str, str]]:
-    """An address and a namespace where no layout was made yet; what lives in memory gets a file to outlive it."""
-    fresh = f"fresh_{new_token().hex()}"
-    yield f"sqlite:///{tmp_path / 'fresh.db'}" if url.startswith("sqlite:") else url, fresh
-    if url.startswith("postgres"):
-        import asyncpg
-
-        connection = await asyncpg.connect(url)
-        await connection.execute(f"DROP SCHEMA IF EXISTS {fresh} CASCADE")
-        await connection.close()
-
-
-@pytest.fixture
-async def made(place) -> AsyncIterator:
-    """Makes stores of the fresh place, none of them open yet."""
-    stores = []
-
-    def make(**options):
-        stores.append(open_store(place[0], namespace=place[1], **options))
-        return stores[-1]
-
-    yield make
-    for store in stores:
-        await store.close()
 
 
 async def test_connect_and_refuse_a_layout_that_is_missing_too_old_or_newer_than_this_release_saying_what_to_do(

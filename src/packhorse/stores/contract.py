@@ -11,8 +11,10 @@ from typing import Protocol
 
 from packhorse.model.effect import Publish, Put
 from packhorse.model.event import Event
+from packhorse.model.finding import Finding
 from packhorse.model.ids import JobId
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Receipt, State
+from packhorse.model.layout import Step
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts, QueueStats
@@ -258,6 +260,21 @@ class Store(Protocol):
         An up-to-date store takes no step.
         Two migrators at once take each step once.
         A step that was changed after it was taken is refused.
+        """
+
+    async def steps(self) -> list[Step]:
+        """Answer the steps of the layout in order, each with its text and how it stands.
+
+        Looking at the steps changes nothing and needs no open store.
+        A step that was changed after it was taken is shown as changed.
+        A step that only a newer release knows is shown as unknown.
+        """
+
+    async def examine(self) -> list[Finding]:
+        """Answer what is in force below the store, each with a grade, and with advice where something should change.
+
+        Looking at what is in force changes nothing and needs no open store.
+        A place that is not reached cannot be looked at.
         """
 
     async def ping(self) -> int:

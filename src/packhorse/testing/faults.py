@@ -8,6 +8,8 @@ import msgspec
 
 from packhorse.errors import OutcomeUnknown, StoreUnavailable
 from packhorse.model.clock import SYSTEM, Clock
+from packhorse.model.finding import Finding
+from packhorse.model.layout import Step
 from packhorse.stores.contract import Fleet, Jobs, Queues, Records, Store, Streams, Topic
 
 
@@ -66,6 +68,14 @@ class Faulty:
     async def migrate(self) -> list[str]:
         """Bring the layout up to date."""
         return await self._store.migrate()
+
+    async def steps(self) -> list[Step]:
+        """Answer the steps of the layout, or not."""
+        return list(await self.call("steps", self._store.steps))
+
+    async def examine(self) -> list[Finding]:
+        """Answer what is in force below the store, or not."""
+        return list(await self.call("examine", self._store.examine))
 
     async def ping(self) -> int:
         """Answer with the store's time, or not."""

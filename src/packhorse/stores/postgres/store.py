@@ -6,9 +6,12 @@ import asyncpg
 
 from packhorse.errors import StoreClosed, StoreError
 from packhorse.model.clock import Clock
+from packhorse.model.finding import Finding
+from packhorse.model.layout import Step
 from packhorse.stores import contract
 from packhorse.stores.contract import Topic
 from packhorse.stores.postgres.database import Database
+from packhorse.stores.postgres.examine import findings
 from packhorse.stores.postgres.fleet import PostgresFleet
 from packhorse.stores.postgres.jobs import PostgresJobs
 from packhorse.stores.postgres.layout import Layout
@@ -17,7 +20,7 @@ from packhorse.stores.postgres.queues import PostgresQueues
 from packhorse.stores.postgres.records import PostgresRecords
 from packhorse.stores.postgres.streams import PostgresStreams
 from packhorse.stores.postgres.wakes import Wakes
-from packhorse.stores.sql.migrate import check, pending
+from packhorse.stores.sql.migrate import check, pending, standing
 
 
 class PostgresStore:
@@ -72,6 +75,16 @@ class PostgresStore:
                 await connection.execute(statements.migrating + step.sql)  # never without any statement
                 await connection.execute(statements.take, step.name, step.checksum)
         return [step.name for step in steps]
+
+    async def steps(self) -> list[Step]:
+        """Answer the steps of the layout in order, each with its text and how it stands."""
+        async with self._database.alone() as connection:
+            return standing(self._layout.steps, await self._taken(connection))
+
+    async def examine(self) -> list[Finding]:
+        """Answer what is in force in the database and on its server."""
+        async with self._database.alone() as connection:
+            return await findings(connection, self._layout)
 
     async def ping(self) -> int:
         """Answer with the store's time."""

@@ -1,11 +1,14 @@
 """The store on Redis or Valkey."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 from packhorse.model.clock import Clock
+from packhorse.model.finding import Finding
+from packhorse.model.layout import Step
 from packhorse.stores.contract import Topic
-from packhorse.stores.redis import layout, wakes
+from packhorse.stores.redis import examine, layout, wakes
 from packhorse.stores.redis.fleet import Fleet
 from packhorse.stores.redis.jobs import Jobs
 from packhorse.stores.redis.keyspace import Keyspace
@@ -14,6 +17,7 @@ from packhorse.stores.redis.records import Records
 from packhorse.stores.redis.scripts import Scripts
 from packhorse.stores.redis.streams import Streams
 from packhorse.stores.redis.wakes import Bell
+from packhorse.stores.sql.migrate import standing
 
 
 class RedisStore:
@@ -58,11 +62,27 @@ class RedisStore:
 
     async def migrate(self) -> list[str]:
         """Bring the layout up to date and answer the names of the steps taken."""
+        async with self._connected():
+            return await layout.take_steps(self._keyspace)
+
+    async def steps(self) -> list[Step]:
+        """Answer the steps of the layout in order, each with its text and how it stands."""
+        async with self._connected():
+            return standing(layout.steps(), await layout.taken_steps(self._keyspace))
+
+    async def examine(self) -> list[Finding]:
+        """Answer what is in force on the server."""
+        async with self._connected():
+            return await examine.findings(self._keyspace.connections)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[None]:
+        """Let calls through for a while, also if the store is not open."""
         connections = self._keyspace.connections
         was_closed = connections.is_closed()
         connections.open()
         try:
-            return await layout.take_steps(self._keyspace)
+            yield
         finally:
             if was_closed:
                 await connections.close()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from packhorse.errors import SchemaMismatch
+from packhorse.model.layout import Standing, Step
 from packhorse.stores.sql.statements import texts
 
 _ADVICE = "run `packhorse migrate up`, or call `await store.migrate()`"
@@ -41,6 +42,19 @@ def pending(known: tuple[Migration, ...], taken: Mapping[str, str]) -> tuple[Mig
                 f"The step {step.name} was changed after it was taken: install the release that made this layout"
             )
     return tuple(step for step in known if step.name not in taken)
+
+
+def standing(known: tuple[Migration, ...], taken: Mapping[str, str]) -> list[Step]:
+    """Every step, those of a newer release last, and how each stands."""
+    steps = [Step(step.name, step.sql, _standing(step, taken)) for step in known]
+    newer = sorted(set(taken) - {step.name for step in known})
+    return [*steps, *(Step(name, "", Standing.UNKNOWN) for name in newer)]
+
+
+def _standing(step: Migration, taken: Mapping[str, str]) -> Standing:
+    if step.name not in taken:
+        return Standing.PENDING
+    return Standing.TAKEN if taken[step.name] == step.checksum else Standing.CHANGED
 
 
 def check(known: tuple[Migration, ...], taken: Mapping[str, str]) -> None:

@@ -94,9 +94,10 @@ class Database:
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
         return connection
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self, uri: str = "") -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path,
+            uri or self.path,
+            uri=bool(uri),
             isolation_level=None,
             check_same_thread=False,
             timeout=BUSY_SECONDS,
@@ -336,6 +337,20 @@ class Database:
                 return self._alone(self._alive(self._writing), work)
         with self._script_turn, contextlib.closing(self._connection()) as connection:
             return self._alone(connection, work)
+
+    def look(self, work: Callable[[sqlite3.Connection | None], T]) -> T:
+        """Look at what is there, open or not, without making anything; there is no connection where there is nothing."""
+        path = Path(self.path).absolute()
+        if self.memory or not path.exists():
+            with self._write_turn:
+                return work(self._writing if self.memory else None)
+        try:
+            with self._script_turn, contextlib.closing(self._connection(f"{path.as_uri()}?mode=ro")) as connection:
+                return work(connection)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(
+                f"{self.path} cannot be read: {error}; check the path and its permissions"
+            ) from error
 
     def _alone(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         try:

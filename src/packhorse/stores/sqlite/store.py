@@ -8,9 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 from packhorse.errors import ConfigError
 from packhorse.model.clock import Clock
+from packhorse.model.finding import Finding
+from packhorse.model.layout import Step
 from packhorse.stores.contract import Topic
-from packhorse.stores.sql.migrate import check, migrations, pending
+from packhorse.stores.sql.migrate import check, migrations, pending, standing
 from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.examine import findings
 from packhorse.stores.sqlite.fleet import SQLiteFleet
 from packhorse.stores.sqlite.jobs import SQLiteJobs
 from packhorse.stores.sqlite.queues import SQLiteQueues
@@ -50,6 +53,16 @@ class SQLiteStore:
         """Bring the layout up to date and answer the names of the steps taken."""
         return await asyncio.to_thread(self._seat.database.script, _migrate)
 
+    async def steps(self) -> list[Step]:
+        """Answer the steps of the layout in order, each with its text and how it stands."""
+        taken = await asyncio.to_thread(self._seat.database.look, _taken)
+        return standing(MIGRATIONS, taken)
+
+    async def examine(self) -> list[Finding]:
+        """Answer what is in force in the file and around it."""
+        database = self._seat.database
+        return await asyncio.to_thread(database.look, lambda connection: findings(database.path, connection))
+
     async def ping(self) -> int:
         """Answer with the store's time."""
         return await self._seat.read(lambda step: step.now)
@@ -78,7 +91,9 @@ def path_of(url: str) -> str:
     return path[1:] if path == "/:memory:" else str(Path(path[1:]))
 
 
-def _taken(connection: Connection) -> dict[str, str]:
+def _taken(connection: Connection | None) -> dict[str, str]:
+    if connection is None:
+        return {}
     try:
         return dict(connection.execute(SQL.steps_taken).fetchall())
     except OperationalError:
