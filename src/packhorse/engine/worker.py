@@ -254,6 +254,9 @@ class Worker:
         return Member(
             id=self.id,
             name=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slots=self.settings.concurrency,
             release=self.settings.release,
             queues=self._shares.queues,
             tasks=self._registry.names,

@@ -11,6 +11,9 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
     id: bytes
     name: str
+    host: str = ""
+    pid: int = 0
+    slots: int = 0
     release: str | None = None
     queues: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
