@@ -80,6 +80,14 @@ class InvalidTime(InvalidInput):
         super().__init__(f"{what} {_shown(value)} is refused: {why}")
 
 
+class InvalidSchedule(InvalidInput):
+    """A rule that means nothing, or a policy that does not exist; found when a schedule is declared."""
+
+    def __init__(self, rule: str, why: str) -> None:
+        self.rule = rule
+        super().__init__(f"The schedule {_shown(rule)} is refused: {why}")
+
+
 class InvalidArguments(InvalidInput):
     """A value that cannot be stored as JSON text."""
 
@@ -101,6 +109,34 @@ class InvalidOption(InvalidInput):
     def __init__(self, what: str, value: object, why: str) -> None:
         self.what, self.value = what, value
         super().__init__(f"{what} {_shown(value)} is refused: {why}")
+
+
+class UnknownConnection(InvalidInput):
+    """Something given as ``within=`` that is no connection or session we know, or cannot be used from here."""
+
+    def __init__(self, value: object, why: str = "") -> None:
+        self.value = value
+        accepted = (
+            "give a connection of sqlite3, aiosqlite, psycopg or asyncpg, a Session, AsyncSession, Connection or "
+            "AsyncConnection of SQLAlchemy, or Django's connection"
+        )
+        super().__init__(f"within {_shown(value)} is refused: {why or accepted}")
+
+
+class OtherDatabase(InvalidInput):
+    """A connection given as ``within=`` to another database than the store's: one transaction cannot hold both."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"{why}: give a connection to the database of the store, or enqueue without within= after the commit"
+        )
+
+
+class NoTransaction(InvalidInput):
+    """A connection given as ``within=`` that commits every statement by itself: there is nothing to be part of."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(f"The connection is in no transaction: {how}")
 
 
 class PayloadTooLarge(InvalidInput):

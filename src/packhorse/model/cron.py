@@ -1,0 +1,182 @@
+"""Cron expressions in a time zone, and what happens to them on the nights when clocks are changed.
+
+A rule that names hours goes by the wall clock: `gap` says what becomes of a time that the clocks jump over, `fold` of one
+that comes twice. A rule for every hour (`*`, `*/2`) goes by elapsed time: it fires whenever the wall clock fits.
+"""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from packhorse.errors import InvalidSchedule
+
+Gap = Literal["shift", "skip"]
+Fold = Literal["first", "both"]
+
+WORDS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+LOWEST = ("0", "0", "0", "1", "1", "*")  # second, minute, hour, day, month, weekday
+SECOND = timedelta(seconds=1)
+NEAR = timedelta(hours=25)  # no change of clocks is larger than a day
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Cron(msgspec.Struct, frozen=True, tag="cron"):
+    """A cron expression as it was written, and the zone whose clocks it means. Moments are UTC."""
+
+    text: str
+    zone: str = "UTC"
+    gap: Gap = "shift"
+    fold: Fold = "first"
+
+    @property
+    def fields(self) -> str:
+        """The five or six fields that the text means."""
+        return WORDS.get(self.text.strip().lower(), self.text)
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first tick after a moment; None if there is none within fifty years."""
+        if self.zone == "UTC":
+            return _first(self.fields, moment)
+        zone = zone_of(self.zone)
+        hours = self.fields.split()[-4]
+        return _by_time(self.fields, zone, moment) if hours.startswith("*") else self._by_clock(zone, moment)
+
+    def describe(self) -> str:
+        """What it means, in words."""
+        return f"{CronSim(self.fields, EPOCH).explain()} ({self.zone})"
+
+    def _by_clock(self, zone: ZoneInfo, moment: datetime) -> datetime | None:
+        """Near a change of clocks the order of wall times is not that of moments: look at all that may come first."""
+        best: datetime | None = None
+        for wall in CronSim(self.fields, _wall(moment, zone) - _spread(moment, zone)):
+            for tick in self._moments(wall, zone):
+                if tick > moment and (best is None or tick < best):
+                    best = tick
+            if best is not None and wall >= _wall(best, zone) + _spread(best, zone):
+                break
+        return best
+
+    def _moments(self, wall: datetime, zone: ZoneInfo) -> list[datetime]:
+        """The moments a wall time means: one, or two that the clocks show twice, or what a gap makes of it."""
+        first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        if first == second:
+            return [first]
+        if first > second:  # the offset grows: the clocks jump over it
+            return [first] if self.gap == "shift" else []
+        return [first, second] if self.fold == "both" else [first]
+
+
+def cron(
+    text: str | None = None,
+    *,
+    tz: str = "UTC",
+    second: int | str | None = None,
+    minute: int | str | None = None,
+    hour: int | str | None = None,
+    day: int | str | None = None,
+    month: int | str | None = None,
+    weekday: int | str | None = None,
+) -> Cron:
+    """A rule by a cron expression of five fields (or six, seconds first), a word like ``@daily``, or by named fields.
+
+    Of named fields, those above the smallest one given are any, those below it the first: ``cron(hour=2)`` is daily at
+    two. Unlike the host's crontab the zone is UTC unless ``tz`` names another.
+    """
+    given = (second, minute, hour, day, month, weekday)
+    if (text is None) == all(field is None for field in given):
+        raise InvalidSchedule(f"cron({text!r})", "give an expression, or fields by name, and not both")
+    rule = Cron(_named(given) if text is None else text, tz)
+    zone_of(tz)
+    try:
+        found = next(CronSim(rule.fields, EPOCH), None)
+    except CronSimError as error:
+        raise InvalidSchedule(rule.text, _why(error)) from error
+    if found is None:
+        raise InvalidSchedule(rule.text, "no day ever fits it")
+    return rule
+
+
+def _named(given: tuple[int | str | None, ...]) -> str:
+    places = [place for place, field in enumerate(given[:5]) if field is not None]
+    smallest = min(places, default=3)  # a weekday alone means the day
+    fields = [
+        (LOWEST[place] if place < smallest else "*") if field is None else str(field)
+        for place, field in enumerate(given)
+    ]
+    return " ".join(fields[1:] if given[0] is None else fields)
+
+
+def _why(error: CronSimError) -> str:
+    said = str(error)
+    if said.startswith("Wrong number"):
+        return f"it has neither five nor six fields, and is none of the words {', '.join(WORDS)}"
+    return f"the field {said.removeprefix('Bad ')!r} is not understood, or no day ever fits it"
+
+
+@lru_cache(maxsize=1024)
+def zone_of(name: str) -> ZoneInfo:
+    """A zone by its IANA name."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError) as error:  # it is a path below the data, and some are none
+        raise InvalidSchedule(
+            f"tz={name!r}", "no such time zone is known here: use an IANA name like Europe/Paris"
+        ) from error
+
+
+def _first(fields: str, moment: datetime) -> datetime | None:
+    return next(CronSim(fields, moment), None)
+
+
+def _by_time(fields: str, zone: ZoneInfo, moment: datetime) -> datetime | None:
+    """The first moment whose wall time fits: as if the clocks never changed, up to the next change, and on from there."""
+    start, offset = moment, _offset(moment, zone)
+    while True:
+        wall = _first(fields, start.replace(tzinfo=None) + offset)
+        if wall is None:
+            return None
+        tick = (wall - offset).replace(tzinfo=UTC)
+        if _offset(tick, zone) == offset:
+            return tick
+        change = _change(start, tick, zone)
+        start, offset = change - SECOND, _offset(change, zone)
+
+
+def _change(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
+    """The first whole second at which the offset is no longer that of the lower moment."""
+    before = _offset(low, zone)
+    low = low.replace(microsecond=0)
+    while high - low > SECOND:
+        middle = low + timedelta(seconds=(high - low) // SECOND // 2)
+        if _offset(middle, zone) == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _spread(moment: datetime, zone: ZoneInfo) -> timedelta:
+    """By how much the clocks are changed around a moment."""
+    return abs(_offset(moment + NEAR, zone) - _offset(moment - NEAR, zone))
+
+
+def _wall(moment: datetime, zone: ZoneInfo) -> datetime:
+    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
+    offset = moment.astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset

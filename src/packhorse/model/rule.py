@@ -1,0 +1,72 @@
+"""When a schedule fires: by a cron expression, or every so often."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+
+import msgspec
+
+from packhorse.errors import InvalidSchedule
+from packhorse.model import caps
+from packhorse.model.cron import EPOCH, Cron
+from packhorse.model.duration import Duration, micros
+
+SHORTEST = caps.SECOND
+WINDOW = timedelta(minutes=1)
+
+
+class Every(msgspec.Struct, frozen=True, tag="every"):
+    """A tick every so many microseconds, counted from an anchor."""
+
+    text: str
+    interval: int
+    start: datetime = EPOCH
+
+    def after(self, moment: datetime) -> datetime:
+        """The first tick after a moment."""
+        interval = timedelta(microseconds=self.interval)
+        return self.start + interval * max(0, (moment - self.start) // interval + 1)
+
+    def describe(self) -> str:
+        """What it means, in words."""
+        anchor = "" if self.start == EPOCH else f" from {self.start.isoformat()}"
+        return f"Every {timedelta(microseconds=self.interval)}{anchor} (UTC)"
+
+
+Rule = Cron | Every
+
+
+def every(interval: Duration, *, start: datetime | None = None) -> Every:
+    """A rule that fires every so often, at least a second apart: at ``start``, else counted from 1970, so that all
+    processes mean the same moments."""
+    length = micros(interval)
+    if length < SHORTEST:
+        raise InvalidSchedule(f"every({interval!r})", "it is shorter than a second")
+    if start is not None and start.tzinfo is None:
+        raise InvalidSchedule(f"start={start!r}", "give a datetime that has a time zone")
+    text = interval if isinstance(interval, str) else f"{length / caps.SECOND:g}s"
+    return Every(text, length, EPOCH if start is None else start.astimezone(UTC))
+
+
+def ticks(rule: Rule, after: datetime, until: datetime) -> Iterator[datetime]:
+    """The ticks after a moment, up to and with another, soonest first."""
+    return takewhile(lambda tick: tick <= until, upcoming(rule, after))
+
+
+def upcoming(rule: Rule, after: datetime) -> Iterator[datetime]:
+    """The ticks after a moment, as long as there are any."""
+    tick = rule.after(after)
+    while tick is not None:
+        yield tick
+        tick = rule.after(tick)
+
+
+def latest(rule: Rule, after: datetime, until: datetime, count: int) -> list[datetime]:
+    """The last so many ticks between two moments, without going through all that came before."""
+    window = WINDOW
+    while True:
+        begin = max(after, until - window)
+        found = list(ticks(rule, begin, until))
+        if len(found) >= count or begin == after:
+            return found[-count:]
+        window *= 4
