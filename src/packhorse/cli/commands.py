@@ -6,7 +6,9 @@ from typing import Any
 import click
 
 # name: (module, attribute)
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "worker": ("worker", "worker"),
+}
 
 
 class Late(click.Group):

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from packhorse.cli import exits
-from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreError, StoreUnavailable
+from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreError, StoreUnavailable, WorkerStuck
 from packhorse.telemetry.logs import redacted
 
 ADDRESS = "packhorse.address"  # in ctx.meta: the store that the running command uses
@@ -70,6 +70,6 @@ def trouble(error: PackhorseError, address: str | None) -> Trouble:
         return Trouble(f"The store at {where}: {error}", exits.STORE)
     if isinstance(error, StoreError):
         return Trouble(f"The store at {where}: {redacted(str(error))}", exits.STORE)
-    if isinstance(error, JobError):
+    if isinstance(error, JobError | WorkerStuck):
         return Trouble(str(error), exits.FAILED)
     return Trouble(str(error), exits.USAGE)

@@ -1,5 +1,6 @@
 """What a command works on: an app, or only a store; and the options that say which."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -18,15 +19,25 @@ from packhorse.config import FILE
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was said about the app and the store."""
+    """What was said about the app and the store, and which of that was typed: it wins over the environment."""
 
     app: str | None = None
     url: str | None = None
     namespace: str | None = None
+    typed: frozenset[str] = frozenset()
 
     def load(self) -> App:
-        """The app with its tasks: the one that was said, or the one found in the usual places."""
-        return _noted(find_app(self.app))
+        """The app with its tasks: the one that was said, or the one found in the usual places.
+
+        An address or a namespace that was typed is meant for it, and refused if it has another.
+        """
+        for name in self.typed & {"url", "namespace"}:
+            os.environ[f"PACKHORSE_{name.upper()}"] = getattr(self, name)
+        app = find_app(self.app)
+        for name in self.typed & {"url", "namespace"}:
+            if getattr(app, name) != getattr(self, name):
+                raise Trouble(f"The app names its own {name}: leave --{name} away, or let App() take it.", exits.USAGE)
+        return _noted(app)
 
     def open(self, *, migrate: bool = False) -> App:
         """An app to reach the store with; it knows no tasks if only an address was said. Use it with ``async with``.
@@ -34,40 +45,31 @@ class Target:
         Without a word it is the app in the usual places, or the SQLite file that apps use by default. The layout of a
         store that was named by its address is left alone, unless it is asked for.
         """
-        if self.app is None and self.url is not None:
+        if self.url is not None and (self.app is None or ("url" in self.typed and "app" not in self.typed)):
             if not migrate:
                 _must_be_there(self.url)
             return _noted(App(self.url, namespace=self.namespace, migrate=migrate))
-        if self.app is None and (Path.cwd() / FILE).is_file():
-            try:
-                return self.load()
-            except click.ClickException:
-                return _noted(App(namespace=self.namespace, migrate=migrate))
-        return self.load()
+        try:
+            return self.load()
+        except Trouble:
+            if self.app is not None or not (Path.cwd() / FILE).is_file():
+                raise
+            return _noted(App(namespace=self.namespace, migrate=migrate))
 
 
 def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say what it works on, as ``target``."""
 
     @click.option("-A", "--app", envvar="PACKHORSE_APP", metavar="MODULE:APP", help="The app, as it is imported.")
-    @click.option("--url", envvar="PACKHORSE_URL", help="The address of the store, instead of an app.")
+    @click.option("--url", envvar="PACKHORSE_URL", help="The address of the store.")
     @click.option("--namespace", envvar="PACKHORSE_NAMESPACE", help="The namespace in that store.")
     @wraps(function)
     def command(*args: Any, app: str | None, url: str | None, namespace: str | None, **options: Any) -> Any:
-        return function(*args, target=_target(click.get_current_context(), app, url, namespace), **options)
+        said, typed = {"app": app, "url": url, "namespace": namespace}, click.get_current_context().get_parameter_source
+        named = frozenset(name for name in said if typed(name) is ParameterSource.COMMANDLINE)
+        return function(*args, target=Target(app, url, namespace, named), **options)
 
     return command
-
-
-def _target(ctx: click.Context, app: str | None, url: str | None, namespace: str | None) -> Target:
-    """What is typed wins over what the environment says."""
-    typed = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if {"app", "url"} <= typed:
-        raise click.UsageError("Say --app or --url, not both: an app knows the address of its store.")
-    target = Target(None, url, namespace) if "url" in typed else Target(app, url, namespace)
-    if "namespace" in typed and (target.app or not target.url):
-        raise click.UsageError("Say --namespace with --url: an app knows its namespace.")
-    return target
 
 
 def _must_be_there(url: str) -> None:

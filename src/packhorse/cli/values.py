@@ -65,6 +65,25 @@ class Length(click.ParamType):  # type: ignore[type-arg]  # only generic in newe
             self.fail(f"{value!r} is no duration: say 90s, 5m, 1h30m, 2d, or a number of seconds.", param, ctx)
 
 
+class Numbers(click.ParamType):  # type: ignore[type-arg]
+    """Names with numbers: ``critical:6,default:3,low``; a name alone has the number 1."""
+
+    name = "name:number,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The numbers by name."""
+        if not isinstance(value, str):
+            return value
+        numbers: dict[str, int] = {}
+        for part in value.split(","):
+            name, colon, number = part.strip().rpartition(":")
+            name, number = (name, number) if colon and number.isdecimal() else (part.strip(), "1")
+            if not name or not int(number):
+                self.fail(f"{value!r} is not understood: say critical:6,default:3,low.", param, ctx)
+            numbers[name] = int(number)
+        return numbers
+
+
 def reading(text: str) -> Any:
     """A typed value: JSON if it reads as JSON, else the text itself."""
     try:

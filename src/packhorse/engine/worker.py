@@ -111,7 +111,7 @@ class Worker:
         await self._start()
         with self._signals():
             try:
-                await self._stopping.wait()
+                await self.stopped()
             finally:
                 await self._end()
 
@@ -129,6 +129,15 @@ class Worker:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
+
+    async def stopped(self) -> None:
+        """Wait until it takes no more jobs: because it was told to stop, or because a part of it failed."""
+        await self._stopping.wait()
+
+    @property
+    def running(self) -> tuple[Context, ...]:
+        """The attempts that run at this moment."""
+        return tuple(ctx for ctx in self.held() if ctx.begun and not ctx.ended)
 
     @property
     def silence(self) -> int:

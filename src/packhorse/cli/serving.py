@@ -1,0 +1,135 @@
+"""One worker in this process, from its start to its end."""
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from rich.console import Console
+
+from packhorse.app import App
+from packhorse.cli import exits
+from packhorse.cli.lifeline import Lifeline
+from packhorse.cli.live import living
+from packhorse.cli.notify import keep_notifying, notify
+from packhorse.cli.signals import hearing
+from packhorse.engine.context import Context
+from packhorse.engine.worker import Worker
+from packhorse.model import caps
+from packhorse.telemetry.logs import redacted
+
+LATE = 2.0  # seconds a stopped worker's process may take to end; threads of the user's may hold it
+NAMED = 10
+LOG = logging.getLogger("packhorse.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a worker is run here; ``options`` are those of ``app.worker``."""
+
+    options: dict[str, Any]
+    console: Console | None = None  # where there is a line at the foot
+    lifeline: Lifeline | None = None
+
+
+def serve(app: App, how: Serving, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None) -> int:
+    """Work until a signal; answers the exit code."""
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        service = Service(app, how)
+        try:
+            code = runner.run(service.run())
+        except asyncio.CancelledError:
+            code = service.code
+        _leave_in_time(code)
+    return code
+
+
+class Service:
+    """One life of a worker, and what it tells of its end."""
+
+    def __init__(self, app: App, how: Serving) -> None:
+        self._app, self._how = app, how
+        self._worker: Worker | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self.code = exits.OK
+
+    async def run(self) -> int:
+        """Work until a signal."""
+        self._task = asyncio.current_task()
+        with hearing(asyncio.get_running_loop(), self._signalled):
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(self._app)
+                summary = None
+                if self._how.console is not None:
+                    summary = await stack.enter_async_context(living(self._app.telemetry, self._how.console))
+                worker = await stack.enter_async_context(self._app.worker(**self._how.options))
+                self._worker = worker
+                if summary is not None:
+                    summary.worker = worker
+                self._tell_ready(worker)
+                watchdog = asyncio.create_task(keep_notifying())
+                stack.callback(watchdog.cancel)
+                await worker.stopped()
+                notify("STOPPING=1")
+        return self.code
+
+    def _tell_ready(self, worker: Worker) -> None:
+        settings = worker.settings
+        queues = " ".join(f"{queue}:{weight}" for queue, weight in settings.queues.items())
+        where = redacted(self._app.url)
+        LOG.info("%s works on %s: queues %s, %d slots", worker.name, where, queues, settings.concurrency)
+        notify("READY=1")
+        if self._how.lifeline is not None:
+            self._how.lifeline.ready()
+            self._how.lifeline.watch(self._orphaned, settings.grace / caps.SECOND + LATE)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._worker is None or self._task is None:
+            self.code = exits.STOPPED + number
+            if self._task is not None:
+                self._task.cancel()
+        elif not self._worker.stopping:
+            self._stop(self._worker, number.name)
+        else:
+            self.code = exits.STOPPED + number
+            LOG.warning("%s again: stopping now. %s", number.name, _told(self._worker.running))
+            self._worker.stop()
+
+    def _orphaned(self) -> None:
+        if self._worker is not None and not self._worker.stopping:
+            self._stop(self._worker, "The supervisor is gone")
+
+    def _stop(self, worker: Worker, why: str) -> None:
+        count, grace = len(worker.running), timedelta(microseconds=worker.settings.grace).total_seconds()
+        if count:
+            jobs = "1 running job" if count == 1 else f"{count} running jobs"
+            LOG.info("%s: finishing %s within %g s. Once more stops now.", why, jobs, grace)
+        else:
+            LOG.info("%s: stopping, nothing is running", why)
+        worker.stop()
+
+
+def _told(running: tuple[Context, ...]) -> str:
+    if not running:
+        return "Nothing was running."
+    named = [f"{ctx.lease.task} ({ctx.job})" for ctx in running[:NAMED]]
+    more = [f"{len(running) - NAMED} more"] if len(running) > NAMED else []
+    return f"Still running, to be run again: {', '.join(named + more)}"
+
+
+def _leave_in_time(code: int) -> None:
+    """All is settled: end the process even if a thread of the user's code does not."""
+
+    def leave() -> None:
+        logging.shutdown()
+        os._exit(code)
+
+    timer = threading.Timer(LATE, leave)
+    timer.daemon = True
+    timer.start()

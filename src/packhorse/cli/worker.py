@@ -1,0 +1,120 @@
+"""``packhorse worker``: run jobs."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import click
+
+from packhorse.cli import exits
+from packhorse.cli.frame import Command
+from packhorse.cli.lifeline import Lifeline, held
+from packhorse.cli.lines import FORMATS, LEVELS, log_to
+from packhorse.cli.screen import Screen, console
+from packhorse.cli.target import Target, with_target
+from packhorse.cli.values import Length, Numbers
+from packhorse.engine.worker import Settings
+from packhorse.errors import MissingExtra
+from packhorse.model.duration import micros
+
+HELP = f"""Run the jobs of an app, until SIGTERM or Ctrl-C.
+
+APP is module:app, or a module that holds one App; without it, app.py, tasks.py, jobs.py, main.py and worker.py are
+looked at, here, in src, and in the package of this folder.
+
+The first signal lets what runs end within the grace; a second one stops it now, to be run again by another worker.
+
+{exits.TABLE}"""
+
+
+@click.command("worker", cls=Command, help=HELP, short_help="Run the jobs of an app.")
+@click.argument("module", metavar="[APP]", required=False)
+@with_target
+@click.option(
+    "-q",
+    "--queues",
+    type=Numbers(),
+    envvar="PACKHORSE_QUEUES",
+    help="Queues with weights: critical:6,default:3,low. All that the app names, without it.",
+)
+@click.option(
+    "-c", "--concurrency", type=click.IntRange(1, 10_000), envvar="PACKHORSE_CONCURRENCY", help="Jobs at a time.  [10]"
+)
+@click.option(
+    "--slots", type=Numbers(), envvar="PACKHORSE_SLOTS", help="Of them at most so many of a queue: email:5,pdf:2."
+)
+@click.option("--lease", type=Length(), envvar="PACKHORSE_LEASE", help="How long a lost worker keeps its jobs.  [30s]")
+@click.option("--grace", type=Length(), envvar="PACKHORSE_GRACE", help="For what runs when it has to stop.  [25s]")
+@click.option("--name", envvar="PACKHORSE_WORKER_NAME", help="How people call this worker.  [host:pid]")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 256),
+    default=1,
+    envvar="PACKHORSE_PROCESSES",
+    help="So many workers as processes, started again when they die.  [1]",
+)
+@click.option(
+    "--check", is_flag=True, help="Run nothing: say whether a worker of this name or host lives (for probes)."
+)
+@click.option(
+    "--loop", type=click.Choice(["auto", "asyncio", "uvloop"]), default="auto", help="auto: uvloop if it is installed."
+)
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", envvar="PACKHORSE_LOG_LEVEL", show_default=True)
+@click.option(
+    "--log-format", type=click.Choice(FORMATS), default="plain", envvar="PACKHORSE_LOG_FORMAT", show_default=True
+)
+@click.option("--live/--no-live", default=True, help="On a terminal: a line that says what is going on.")
+def worker(module: str | None, target: Target, **options: Any) -> Any:
+    """Run jobs, or say whether somebody does."""
+    if module is not None:
+        target = replace(target, app=module, typed=target.typed | {"app"})
+    if options["check"]:
+        from packhorse.cli.check import check
+
+        return check(target, options["name"], Screen())
+    return click.get_current_context().exit(_run(target, options))
+
+
+def _run(target: Target, options: dict[str, Any]) -> int:
+    log = partial(log_to, options["log_level"], options["log_format"])
+    lifeline = held()
+    if lifeline is None and options["processes"] > 1:
+        log(None)
+        return _supervise(options["processes"], options["grace"])
+    from packhorse.cli.serving import Serving, serve
+
+    app = target.load()
+    shown = sys.stderr.isatty() and options["live"] and options["log_format"] == "plain" and lifeline is None
+    screen = console(stderr=True) if shown else None
+    log(screen)
+    wanted = {name: options[name] for name in ("queues", "concurrency", "slots", "lease", "grace")}
+    wanted["name"] = _name(options["name"], lifeline)
+    return serve(app, Serving(wanted, screen, lifeline), _loop(options["loop"]))
+
+
+def _name(name: str | None, lifeline: Lifeline | None) -> str | None:
+    return f"{name}:{lifeline.number}" if name and lifeline is not None else name
+
+
+def _supervise(processes: int, grace: timedelta | None) -> int:
+    if sys.platform == "win32":
+        raise click.UsageError("--processes needs a POSIX system: start several workers instead.")
+    from packhorse.cli.supervisor import supervise
+
+    return supervise(processes, Settings().grace if grace is None else micros(grace))
+
+
+def _loop(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if name == "asyncio":
+        return None
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        if name == "auto":
+            return None
+        raise MissingExtra("uvloop", "fast") from None
+    return uvloop.new_event_loop
