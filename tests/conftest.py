@@ -95,7 +95,8 @@ async def wipe(kind: str, url: str, name: str) -> None:
 
         connection = await asyncpg.connect(url)
         tables = await connection.fetch(
-            "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname = $1 and tablename <> 'migrations'",
+            "select format('%I.%I', schemaname, tablename) from pg_tables"
+            " where schemaname = $1 and tablename not in ('migrations', 'identity')",
             name,
         )
         if tables:

@@ -5,9 +5,10 @@ ok, with a definite error, or as ``OutcomeUnknown``. Arguments are checked ``mod
 microseconds of the store's own clock.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from packhorse.model.effect import Publish, Put
 from packhorse.model.event import Event
@@ -22,6 +23,27 @@ from packhorse.model.reason import WaitReason
 from packhorse.model.record import Record
 from packhorse.model.worker import Worker
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Generic[T]):
+    """Work for a connection of the caller's: one statement with one text parameter ($1), which answers one text or null."""
+
+    text: str
+    value: str
+    read: Callable[[str | None], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Routine(Generic[T]):
+    """Work for a connection of the caller's: to be run with its ``sqlite3.Connection``, on its thread."""
+
+    run: Callable[[Any], T]
+
+
+Work = Statement[T] | Routine[T]
+
 
 class Topic(StrEnum):
     """What a listener wants to be woken for."""
@@ -30,8 +52,32 @@ class Topic(StrEnum):
     ENDS = "ends"
 
 
+class Within(Protocol):
+    """Verbs as work for a connection of the caller's own: part of its transaction, and neither begun nor ended here.
+
+    Nothing is done until the work is run. A connection to another database than the store's is refused.
+    """
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Work[list[Receipt]]:
+        """Store jobs within a transaction of the caller's own.
+
+        Jobs enqueued within a transaction are there once it is committed, and wake a worker.
+        Jobs enqueued within a transaction that is rolled back were never there.
+        A laned job that was committed is not overtaken by one that was enqueued after that.
+        """
+
+    def settle(self, settlements: Sequence[Settlement]) -> Work[tuple[Verdict, ...]]:
+        """Write outcomes with their effects within a transaction of the caller's own.
+
+        A settlement within a transaction that is rolled back leaves the lease as it was.
+        """
+
+
 class Jobs(Protocol):
     """The life of jobs."""
+
+    def within(self) -> Within:
+        """Answer what can be part of a transaction of the caller's own, or refuse where nothing can."""
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it.

@@ -26,6 +26,7 @@ from packhorse.stores.postgres import rows, wire
 from packhorse.stores.postgres.database import Row
 from packhorse.stores.postgres.listing import Listing
 from packhorse.stores.postgres.namespace import Namespace
+from packhorse.stores.postgres.within import PostgresWithin
 
 _EVENTS = 10_000
 _NO_ASK = (None, None, None, None, None, None)
@@ -37,6 +38,10 @@ class PostgresJobs:
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
         self._listing = Listing(namespace, self.get, self.count)
+
+    def within(self) -> PostgresWithin:
+        """Answer what can be part of a transaction of the caller's own."""
+        return PostgresWithin(self._namespace)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it."""

@@ -1,5 +1,6 @@
 """One namespace on one server: its layout, its connections and its time."""
 
+from packhorse.errors import StoreClosed
 from packhorse.model.clock import Clock
 from packhorse.stores.postgres.database import Database, Row
 from packhorse.stores.postgres.layout import Layout
@@ -13,6 +14,18 @@ class Namespace:
         self.layout = layout
         self.events = events
         self._clock = clock
+        self._identity: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """By what the database is known from a connection of somebody else's."""
+        if self._identity is None:
+            raise StoreClosed("The store is not open: call `await store.open()` first")
+        return self._identity
+
+    def is_known_as(self, identity: str) -> None:
+        """Remember by what the database is known."""
+        self._identity = identity
 
     def now(self) -> int | None:
         """The moment given by a test's clock; without one the server's own time rules."""

@@ -51,6 +51,7 @@ class PostgresStore:
         async with self._database.alone() as connection:
             check(self._layout.steps, await self._taken(connection))
             isolation = await connection.fetchval(self._layout.statements.isolation)
+            self._namespace.is_known_as(await connection.fetchval(self._layout.statements.identity))
         if isolation != "read committed":
             raise StoreError(
                 f"The default isolation of this role is {isolation!r}, under which calls cannot see what others have "

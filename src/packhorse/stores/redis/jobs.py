@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from packhorse.errors import OtherDatabase
 from packhorse.model.ids import JobId
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, LEASE, MAX_LOST, REMEMBER, Job, Keep, NewJob, Receipt, State
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
@@ -26,6 +27,10 @@ class Jobs:
     def __init__(self, keyspace: Keyspace) -> None:
         self._keyspace = keyspace
         self._pages = Pages(keyspace, self.get)
+
+    def within(self) -> NoReturn:
+        """Refuse: no transaction of a database can hold what is stored here."""
+        raise OtherDatabase("A store on Redis cannot be part of a transaction of a database")
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it."""

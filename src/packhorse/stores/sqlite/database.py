@@ -213,6 +213,15 @@ class Database:
         except Exception as error:  # noqa: BLE001 - the caller gets it
             call.error = translated(error)
 
+    def now(self) -> int:
+        """The moment by the clock that rules; never before the last one that is stored."""
+        return self._clock.now()
+
+    def finish(self, step: Step) -> None:
+        """Write what a step gathered, and how far the numbers have come."""
+        step.finish(events=self._events)
+        step.run(SQL.set_moment, step.now, step.number)
+
     def _step(self, connection: sqlite3.Connection) -> Step:
         at, number = connection.execute(SQL.moment).fetchone()
         return Step(connection, max(at, self._clock.now()), number)

@@ -16,6 +16,7 @@ from packhorse.stores.sqlite.queues import counts
 from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.settle import Settling, refs
 from packhorse.stores.sqlite.step import SQL, Step, as_json
+from packhorse.stores.sqlite.within import SQLiteWithin
 
 
 class SQLiteJobs:
@@ -23,6 +24,10 @@ class SQLiteJobs:
 
     def __init__(self, database: Seat) -> None:
         self._database = database
+
+    def within(self) -> SQLiteWithin:
+        """Answer what can be part of a transaction of the caller's own."""
+        return SQLiteWithin(self._database.database)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it."""

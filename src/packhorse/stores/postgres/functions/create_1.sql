@@ -1,5 +1,7 @@
 -- Write the records of new jobs and put each in its place. If any of the call has a lane, all that could be ready are
 -- handed back as newcomers, so that the order of arrival is theirs as they came.
+-- With a_laned null the call must not lock lanes, for its transaction may stay open: jobs with a lane go to due, at once,
+-- and the next claim lets them in. Whoever comes after them in the same lane goes there too and does not overtake them.
 -- A run holds no unique key twice, and if it holds any, no id twice. Jobs by a refused settlement are left out.
 CREATE FUNCTION {schema}.create_1(
     a_run json,
@@ -95,6 +97,18 @@ BEGIN
             CASE
                 WHEN children > 0 THEN 'waits'
                 WHEN due > a_now THEN 'due'
+                WHEN lane IS NOT NULL AND (
+                    a_laned IS NULL
+                    OR (
+                        SELECT 1
+                        FROM {schema}.due AS before
+                        WHERE before.queue = jobs.queue
+                          AND before.lane = jobs.lane
+                          AND before.arrived
+                        ORDER BY before.queue, before.lane
+                        LIMIT 1
+                    ) IS NOT NULL
+                ) THEN 'arrives'
                 WHEN a_laned THEN 'asks'
                 ELSE 'ready'
             END AS place
@@ -104,10 +118,10 @@ BEGIN
         FROM made
         WHERE place = 'ready'
     ), to_due AS (
-        INSERT INTO {schema}.due (due, id, parent, attempt, lost, priority, lane_limit, slot, scope, queue, lane)
-        SELECT due, id, parent, 0, 0, priority, lane_limit, false, scope, queue, lane
+        INSERT INTO {schema}.due (due, id, parent, attempt, lost, priority, lane_limit, slot, arrived, scope, queue, lane)
+        SELECT due, id, parent, 0, 0, priority, lane_limit, false, place = 'arrives', scope, queue, lane
         FROM made
-        WHERE place = 'due'
+        WHERE place IN ('due', 'arrives')
     ), to_waits AS (
         INSERT INTO {schema}.waits (
             since, id, parent, attempt, lost, pending, priority, lane_limit, slot, scope, reason, queue, lane
@@ -119,7 +133,7 @@ BEGIN
         INSERT INTO {schema}.deltas (queue, scheduled, ready, waiting)
         SELECT
             queue,
-            count(*) FILTER (WHERE place = 'due'),
+            count(*) FILTER (WHERE place IN ('due', 'arrives')),
             count(*) FILTER (WHERE place = 'ready'),
             count(*) FILTER (WHERE place = 'waits')
         FROM made
@@ -130,7 +144,7 @@ BEGIN
         array_agg(
             ROW (id, parent, a_now, 0, 0, priority, lane_limit, false, scope, queue, lane)::{schema}.newcomer
         ) FILTER (WHERE place = 'asks'),
-        array_agg(DISTINCT queue) FILTER (WHERE place = 'ready'),
+        array_agg(DISTINCT queue) FILTER (WHERE place IN ('ready', 'arrives')),
         count(unique_key)
     INTO o_created, o_newcomers, o_ready, v_keyed
     FROM made;

@@ -2,6 +2,13 @@
 -- A place row carries what the next step needs, so that settling never reads the record and claiming reads it once.
 -- The narrow places live under constant insert and delete: autovacuum is set as the net below the caretaker's own.
 
+-- By this a connection is known to lead here. A copy of the database has another tableoid.
+CREATE TABLE {schema}.identity (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    id uuid NOT NULL DEFAULT gen_random_uuid()
+);
+INSERT INTO {schema}.identity DEFAULT VALUES;
+
 CREATE SEQUENCE {schema}.arrival;  -- one order of arrival for all places
 
 CREATE TABLE {schema}.jobs (
@@ -51,6 +58,7 @@ CREATE TABLE {schema}.due (
     priority smallint NOT NULL,
     lane_limit smallint NOT NULL,
     slot boolean NOT NULL,  -- a retry keeps its slot in its lane
+    arrived boolean NOT NULL DEFAULT false,  -- could be ready, but came by a call that must not lock its lane
     scope "char",
     queue text COLLATE "C" NOT NULL,
     lane text COLLATE "C"
@@ -62,6 +70,7 @@ CREATE TABLE {schema}.due (
 -- Claimed in place, merged with ready; the others must ask their lane first and are moved.
 CREATE INDEX due_plain ON {schema}.due (queue, priority, due, seq) WHERE lane IS NULL OR slot;
 CREATE INDEX due_laned ON {schema}.due (queue, due, seq) WHERE lane IS NOT NULL AND NOT slot;
+CREATE INDEX due_arrived ON {schema}.due (queue, lane) WHERE arrived;
 
 CREATE TABLE {schema}.leases (
     until bigint NOT NULL,  -- no index: renewals stay in their page, reap reads the whole small table

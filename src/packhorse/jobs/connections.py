@@ -1,0 +1,232 @@
+"""The caller's own connection, session or transaction, whoever made it: how work of a store is run on it.
+
+Each is known by the name of its class, so that nothing is imported that is not there. What blocks runs on the calling
+thread, where the caller's connection belongs, also below an event loop.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from packhorse.errors import NoTransaction, OtherDatabase, UnknownConnection
+from packhorse.stores.contract import Routine, Statement, Work
+
+T = TypeVar("T")
+
+_MISSING = {"3F000", "42883", "42P01"}  # no such schema, function, table
+_BEGIN = "begin a transaction first, for a connection that commits by itself has nothing to be part of"
+
+
+class Blocking(Protocol):
+    """A connection whose calls block."""
+
+    def run(self, work: Work[T]) -> T:
+        """Run work within its transaction."""
+
+
+class Awaited(Protocol):
+    """A connection whose calls are awaited."""
+
+    async def run(self, work: Work[T]) -> T:
+        """Run work within its transaction."""
+
+
+def blocking(connection: object) -> Blocking:
+    """The connection, for code without an event loop."""
+    for kind, adapter in _BLOCKING.items():
+        if kind in _kinds(connection):
+            return adapter(connection)
+    if any(kind in _kinds(connection) for kind in _AWAITED):
+        raise UnknownConnection(
+            connection, "it belongs to an event loop: `await task.using(within=…).enqueue(…)` there"
+        )
+    raise UnknownConnection(connection)
+
+
+async def run(connection: object, work: Work[T]) -> T:
+    """Run work on a connection of either kind."""
+    for kind, adapter in _AWAITED.items():
+        if kind in _kinds(connection):
+            return await adapter(connection).run(work)
+    return blocking(connection).run(work)
+
+
+def _kinds(connection: object) -> set[str]:
+    """The names of its classes, each with the package it comes from."""
+    return {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(connection).__mro__}
+
+
+def _routine(work: Work[T]) -> Routine[T]:
+    if isinstance(work, Statement):
+        raise OtherDatabase("The connection leads to SQLite, the store is on PostgreSQL")
+    return work
+
+
+def _statement(work: Work[T], what: str = "The connection") -> Statement[T]:
+    if isinstance(work, Routine):
+        raise OtherDatabase(f"{what} leads to another database, the store is a file of SQLite")
+    return work
+
+
+def _formatted(statement: Statement[Any]) -> tuple[str, tuple[str]]:
+    """The statement for drivers that write a parameter as %s."""
+    return statement.text.replace("%", "%%").replace("$1", "%s"), (statement.value,)
+
+
+def _numbered(statement: Statement[Any]) -> tuple[str, tuple[str]]:
+    return statement.text, (statement.value,)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Errors of the driver stay what they are, for the transaction is the caller's; but no store there is ours to say."""
+    try:
+        yield
+    except Exception as error:
+        at: BaseException | None = error
+        while at is not None:
+            if (getattr(at, "sqlstate", None) or getattr(at, "pgcode", None)) in _MISSING:
+                raise OtherDatabase(f"The connection leads to a database without this store ({at})") from error
+            at = getattr(at, "orig", None) or at.__cause__
+        raise
+
+
+class _Given:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+
+class _SQLite(_Given):
+    def run(self, work: Work[T]) -> T:
+        return _routine(work).run(self._connection)
+
+
+class _AioSQLite(_Given):
+    async def run(self, work: Work[T]) -> T:
+        # There is no public way to its thread that lets several statements run without others between them.
+        routine, connection = _routine(work), self._connection
+        done: T = await connection._execute(routine.run, connection._conn)
+        return done
+
+
+class _Psycopg(_Given):
+    def run(self, work: Work[T]) -> T:
+        statement = _statement(work)
+        _check_psycopg(self._connection)
+        with _refusing(), self._connection.cursor(row_factory=_first) as cursor:
+            cursor.execute(*_formatted(statement))
+            answer = cursor.fetchone()
+        return statement.read(answer)
+
+
+class _AsyncPsycopg(_Given):
+    async def run(self, work: Work[T]) -> T:
+        statement = _statement(work)
+        _check_psycopg(self._connection)
+        with _refusing():
+            async with self._connection.cursor(row_factory=_first) as cursor:
+                await cursor.execute(*_formatted(statement))
+                answer = await cursor.fetchone()
+        return statement.read(answer)
+
+
+def _first(_cursor: object) -> Callable[[Any], Any]:
+    """Rows as their only value, whatever the connection makes of them."""
+    return lambda values: values[0]
+
+
+def _check_psycopg(connection: Any) -> None:
+    if connection.autocommit and connection.info.transaction_status == 0:  # idle
+        raise NoTransaction(f"use connection.transaction(), or {_BEGIN}")
+
+
+class _Asyncpg(_Given):
+    async def run(self, work: Work[T]) -> T:
+        statement = _statement(work)
+        if not self._connection.is_in_transaction():
+            raise NoTransaction(f"use connection.transaction(): {_BEGIN}")
+        with _refusing():
+            answer = await self._connection.fetchval(statement.text, statement.value)
+        return statement.read(answer)
+
+
+class _Alchemy(_Given):
+    def run(self, work: Work[T]) -> T:
+        connection = self._connection
+        if not connection.in_transaction():
+            connection.begin()
+        if connection.dialect.name == "sqlite":
+            return blocking(_driver(connection)).run(work)
+        return _executed(connection, _statement(work))
+
+
+class _AlchemySession(_Given):
+    def run(self, work: Work[T]) -> T:
+        return _Alchemy(self._connection.connection()).run(work)
+
+
+class _AsyncAlchemy(_Given):
+    async def run(self, work: Work[T]) -> T:
+        connection = self._connection
+        if not connection.in_transaction():
+            await connection.begin()
+        if connection.dialect.name == "sqlite":
+            return await run(await connection.run_sync(_driver), work)
+        done: T = await connection.run_sync(_executed, _statement(work))
+        return done
+
+
+class _AsyncAlchemySession(_Given):
+    async def run(self, work: Work[T]) -> T:
+        return await _AsyncAlchemy(await self._connection.connection()).run(work)
+
+
+def _driver(connection: Any) -> Any:
+    """The connection below SQLAlchemy's."""
+    return connection.connection.driver_connection
+
+
+def _executed(connection: Any, statement: Statement[T]) -> T:
+    """What a statement answers, executed by SQLAlchemy itself: some of its drivers begin a transaction only then."""
+    if getattr(connection.connection.dbapi_connection, "autocommit", False) is True:
+        raise NoTransaction(f"its isolation level is AUTOCOMMIT; {_BEGIN}")
+    numbered = connection.dialect.paramstyle == "numeric_dollar"
+    with _refusing():
+        answer = connection.exec_driver_sql(*(_numbered if numbered else _formatted)(statement)).scalar_one()
+    return statement.read(answer)
+
+
+class _Django(_Given):
+    def run(self, work: Work[T]) -> T:
+        connection = self._connection
+        if connection.get_autocommit():
+            raise NoTransaction(f"use transaction.atomic(): {_BEGIN}")
+        connection.validate_no_broken_transaction()
+        if connection.vendor == "sqlite":
+            connection.ensure_connection()
+            return blocking(connection.connection).run(work)
+        statement = _statement(work)
+        with _refusing(), connection.cursor() as cursor:
+            cursor.execute(*_formatted(statement))
+            [answer] = cursor.fetchone()
+        return statement.read(answer)
+
+
+_BLOCKING: dict[str, Callable[[Any], Blocking]] = {
+    "sqlite3.Connection": _SQLite,
+    "psycopg.Connection": _Psycopg,
+    "sqlalchemy.Connection": _Alchemy,
+    "sqlalchemy.Session": _AlchemySession,
+    "sqlalchemy.scoped_session": _AlchemySession,
+    "django.BaseDatabaseWrapper": _Django,
+    "django.ConnectionProxy": _Django,
+}
+_AWAITED: dict[str, Callable[[Any], Awaited]] = {
+    "aiosqlite.Connection": _AioSQLite,
+    "psycopg.AsyncConnection": _AsyncPsycopg,
+    "asyncpg.Connection": _Asyncpg,
+    "asyncpg.PoolConnectionProxy": _Asyncpg,
+    "sqlalchemy.AsyncConnection": _AsyncAlchemy,
+    "sqlalchemy.AsyncSession": _AsyncAlchemySession,
+    "sqlalchemy.async_scoped_session": _AsyncAlchemySession,
+}

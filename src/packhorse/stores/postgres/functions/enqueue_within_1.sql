@@ -1,0 +1,25 @@
+-- Store jobs within a transaction of the caller's own, which may stay open for long: no row is locked that others need.
+-- All is given as one text of JSON and answered as one, so that any driver can call it with whatever codecs it has.
+-- Answers null if the caller means another database; nothing is raised then that would spoil the transaction.
+CREATE FUNCTION {schema}.enqueue_within_1(a_given text)
+RETURNS text
+LANGUAGE plpgsql
+AS $packhorse$
+DECLARE
+    v_given json := a_given::json;
+BEGIN
+    IF {schema}.elsewhere_1(v_given ->> 'identity') THEN
+        RETURN NULL;
+    END IF;
+    RETURN (
+        SELECT coalesce(json_agg(json_build_array(o_n, o_holder)), '[]')::text
+        FROM {schema}.enqueue_1(
+            ARRAY(SELECT value FROM json_array_elements(v_given -> 'runs')),
+            (v_given ->> 'keyed')::boolean,
+            NULL,
+            (v_given ->> 'log')::boolean,
+            (v_given ->> 'now')::bigint
+        )
+    );
+END
+$packhorse$;

@@ -1,0 +1,1 @@
+SELECT {schema}.enqueue_within_1($1::text)

@@ -1,0 +1,1 @@
+SELECT id || '/' || tableoid FROM {schema}.identity;

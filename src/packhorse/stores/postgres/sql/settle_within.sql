@@ -1,0 +1,1 @@
+SELECT {schema}.settle_within_1($1::text)

@@ -1,0 +1,73 @@
+"""Verbs as one statement for a connection of the caller's own: text in, text out, whatever its driver."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from packhorse.errors import OtherDatabase
+from packhorse.model import caps
+from packhorse.model.job import KEEP_DONE, NewJob, Receipt
+from packhorse.model.lease import Settlement, Verdict
+from packhorse.stores.contract import Statement
+from packhorse.stores.postgres import wire
+from packhorse.stores.postgres.namespace import Namespace
+
+T = TypeVar("T")
+
+_HOLDERS = msgspec.json.Decoder(list[tuple[int, str]])
+
+
+class PostgresWithin:
+    """What can be part of a transaction of the caller's own."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        self._namespace = namespace
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Statement[list[Receipt]]:
+        """Store jobs within a transaction of the caller's own."""
+        caps.items("jobs", jobs)
+        given = wire.jobs(jobs)
+
+        def receipts(taken: list[tuple[int, str]]) -> list[Receipt]:
+            made = [Receipt(job.id, True) for job in jobs]
+            for n, holder in taken:
+                made[n - 1] = Receipt(bytes.fromhex(holder.replace("-", "")), False)
+            return made
+
+        runs = [msgspec.Raw(text.encode()) for text in given.texts]
+        return self._statement("enqueue_within", receipts, runs=runs, keyed=given.keyed)
+
+    def settle(self, settlements: Sequence[Settlement]) -> Statement[tuple[Verdict, ...]]:
+        """Write outcomes with their effects within a transaction of the caller's own."""
+        caps.items("settlements", settlements)
+        given = wire.settlements(settlements)
+
+        def verdicts(refused: list[tuple[int, str]]) -> tuple[Verdict, ...]:
+            made = [Verdict.WRITTEN] * len(settlements)
+            for n, word in refused:
+                made[n - 1] = Verdict(word)
+            return tuple(made)
+
+        return self._statement(
+            "settle_within",
+            verdicts,
+            ids=[job.hex() for job in given.ids],
+            tokens=[token.hex() for token in given.tokens],
+            results=[None if result is None else result.decode() for result in given.results],
+            unusual=given.unusual,
+            keep_count=KEEP_DONE.count,
+            keep_age=KEEP_DONE.age,
+            failures=caps.FAILURES,
+        )
+
+    def _statement(self, name: str, read: Callable[[list[tuple[int, str]]], T], **given: object) -> Statement[T]:
+        here = self._namespace
+        given |= {"identity": here.identity, "log": here.events, "now": here.now()}
+
+        def answered(answer: str | None) -> T:
+            if answer is None:
+                raise OtherDatabase("The connection leads to another database than the store's")
+            return read(_HOLDERS.decode(answer))
+
+        return Statement(getattr(here.layout.statements, name), msgspec.json.encode(given).decode(), answered)

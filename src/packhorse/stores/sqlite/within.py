@@ -1,0 +1,97 @@
+"""Verbs as work for a connection of the caller's own: the same steps, on its thread, within its transaction."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from packhorse.errors import NoTransaction, OtherDatabase, StoreUnavailable
+from packhorse.model.job import NewJob, Receipt
+from packhorse.model.lease import Settlement, Verdict
+from packhorse.stores import edge
+from packhorse.stores.contract import Routine
+from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.enqueue import enqueue
+from packhorse.stores.sqlite.settle import Settling
+from packhorse.stores.sqlite.step import SQL, Step
+from packhorse.stores.sqlite.translate import translated
+
+T = TypeVar("T")
+
+
+class SQLiteWithin:
+    """What can be part of a transaction of the caller's own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Routine[list[Receipt]]:
+        """Store jobs within a transaction of the caller's own."""
+        edge.jobs(jobs)
+        return Routine(partial(self._run, lambda step: enqueue(step, jobs)))
+
+    def settle(self, settlements: Sequence[Settlement]) -> Routine[tuple[Verdict, ...]]:
+        """Write outcomes with their effects within a transaction of the caller's own."""
+        edge.settlements(settlements)
+        leases = [settlement.lease for settlement in settlements]
+        return Routine(partial(self._run, lambda step: tuple(Settling(step, leases).all(settlements))))
+
+    def _run(self, work: Callable[[Step], T], connection: sqlite3.Connection) -> T:
+        if not connection.in_transaction and _commits_itself(connection):
+            raise NoTransaction("execute BEGIN IMMEDIATE before, and COMMIT after")
+        with _plain(connection), _translating():
+            found = connection.execute(SQL.enter, (self._database.now(),)).fetchone()
+            self._check(found[2])
+            connection.execute(SQL.save)
+            try:
+                step = Step(connection, found[0], found[1])
+                result = work(step)
+                self._database.finish(step)
+            except BaseException:
+                connection.execute(SQL.undo)
+                raise
+            finally:
+                connection.execute(SQL.keep)
+            return result
+
+    def _check(self, file: str) -> None:
+        try:
+            same = Path(file).samefile(self._database.path)
+        except OSError:  # in memory, or gone
+            same = False
+        if not same:
+            raise OtherDatabase(f"The connection leads to {file or 'memory'}, the store is {self._database.path}")
+
+
+def _commits_itself(connection: sqlite3.Connection) -> bool:
+    """Whether no transaction begins with the first write; since Python 3.12 there are two ways to say so."""
+    return connection.isolation_level is None or getattr(connection, "autocommit", None) is True
+
+
+@contextmanager
+def _plain(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let rows be tuples and text be text for a while, whatever the caller made of them."""
+    rows, text = connection.row_factory, connection.text_factory
+    connection.row_factory, connection.text_factory = None, str
+    try:
+        yield
+    finally:
+        connection.row_factory, connection.text_factory = rows, text
+
+
+@contextmanager
+def _translating() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "no such table: moment" in str(error):
+            raise OtherDatabase("The connection leads to a file without a store") from error
+        if "locked" in str(error) or "busy" in str(error):
+            raise StoreUnavailable(
+                f"Another connection writes ({error}): begin with BEGIN IMMEDIATE, which waits for it before anything is "
+                "read, and keep transactions short"
+            ) from error
+        made = translated(error)
+        raise made from error
