@@ -7,6 +7,7 @@ import click
 
 # name: (module, attribute)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo.command", "demo"),
     "worker": ("worker", "worker"),
 }
 

@@ -1,0 +1,96 @@
+"""What happened to every job, read from the store's own log of their lives."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from packhorse import App
+from packhorse.model.clock import SYSTEM
+from packhorse.model.event import LIFECYCLE, Change, unpack
+from packhorse.model.ids import id_text
+
+PAUSE = 30_000
+KEPT = 20_000
+ENDS = frozenset({Change.DONE, Change.DEAD, Change.CANCELLED})
+
+
+class Entry(NamedTuple):
+    """One change of one job: when, in the store's time, and in which place of the log."""
+
+    change: Change
+    at: int
+    place: tuple[int, int]
+
+
+class Logbook:
+    """Follows the log from where it stands now. Old jobs are forgotten, counts are not."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._after = 0
+        self._jobs: dict[str, list[Entry]] = {}
+        self._news = asyncio.Condition()
+        self._reading = asyncio.Lock()
+        self.counts: Counter[Change] = Counter()
+        self.recent: deque[tuple[Change, str]] = deque(maxlen=10)
+
+    async def skip(self) -> None:
+        """Pass over what happened before."""
+        streams = (await self._app.store()).streams
+        while events := await streams.read(LIFECYCLE, after=self._after, limit=500):
+            self._after = events[-1].offset
+
+    async def follow(self) -> None:
+        """Read on until cancelled."""
+        while True:
+            if not await self.read():
+                await SYSTEM.sleep(PAUSE)
+
+    async def read(self) -> bool:
+        """Read what is new, and say whether there was anything."""
+        async with self._reading:
+            events = await (await self._app.store()).streams.read(LIFECYCLE, after=self._after, limit=500)
+            for event in events:
+                self._after = event.offset
+                for index, (change, job) in enumerate(unpack(event.data)):
+                    self._note(id_text(job), Entry(change, event.at, (event.offset, index)))
+        if events:
+            async with self._news:
+                self._news.notify_all()
+        return bool(events)
+
+    async def caught_up(self) -> None:
+        """Read to the end."""
+        while await self.read():
+            pass
+
+    def of(self, job: str) -> list[Entry]:
+        """The life of a job so far."""
+        return self._jobs.get(job, [])
+
+    def first(self, job: str, change: Change) -> Entry | None:
+        """When this first happened to a job."""
+        return next((entry for entry in self.of(job) if entry.change is change), None)
+
+    def times(self, jobs: Iterable[str], change: Change) -> int:
+        """How often this happened to these jobs."""
+        return sum(entry.change is change for job in jobs for entry in self.of(job))
+
+    async def happened(self, jobs: Iterable[str], *changes: Change) -> None:
+        """Wait until the last thing that happened to each of these jobs is one of these."""
+        wanted = set(jobs)
+        async with self._news:
+            while wanted := {job for job in wanted if not self.of(job) or self.of(job)[-1].change not in changes}:
+                await self._news.wait()
+
+    async def ended(self, jobs: Iterable[str]) -> None:
+        """Wait until these jobs have ended."""
+        await self.happened(jobs, *ENDS)
+
+    def _note(self, job: str, entry: Entry) -> None:
+        self._jobs.setdefault(job, []).append(entry)
+        self.counts[entry.change] += 1
+        self.recent.append((entry.change, job))
+        if len(self._jobs) > KEPT:
+            del self._jobs[next(iter(self._jobs))]

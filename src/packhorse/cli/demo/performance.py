@@ -1,0 +1,120 @@
+"""One performance from the opening of the place to the last word."""
+
+import asyncio
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from rich.live import Live
+
+from packhorse.cli import exits
+from packhorse.cli.demo import scenes
+from packhorse.cli.demo.fleet import Fleet
+from packhorse.cli.demo.place import NAMESPACE, Place, clear, purge
+from packhorse.cli.demo.screen import Lines, Picture
+from packhorse.cli.demo.shop import app
+from packhorse.cli.demo.show import Show, contents, seconds_since
+from packhorse.cli.demo.summary import Summary, counted, drawn
+from packhorse.cli.screen import Screen
+from packhorse.model.clock import SYSTEM
+from packhorse.telemetry.logs import redacted
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What was said about this performance."""
+
+    live: bool
+    keep: bool
+    yes: bool
+    limit: float
+
+
+async def perform(place: Place, screen: Screen, wishes: Wishes) -> int:
+    """Play, show the summary, and answer the exit code."""
+    task = asyncio.current_task()
+    assert task is not None
+    with suppress(NotImplementedError):  # not on Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with app:
+        await clear(app, place, partial(screen.gate, yes=wishes.yes))
+        summary, stopped = await _played(place, screen, wishes)
+        if not place.own and not wishes.keep:
+            await purge(app)
+    screen.show(summary.plain(), lambda: drawn(summary))
+    for line in next_steps(place, wishes):
+        screen.say(line)
+    if stopped and not wishes.live:
+        return exits.STOPPED + signal.SIGINT
+    return exits.OK if summary.passed else exits.FAILED
+
+
+async def _played(place: Place, screen: Screen, wishes: Wishes) -> tuple[Summary, bool]:
+    begun, notes = SYSTEM.steady(), place.folder / "workers.log"
+    audience = Picture() if wishes.live else Lines(screen.say)
+    show = Show(app, Fleet(place.environment, notes), audience)
+    async with show.opened():
+        stopped = await (
+            _live(show, audience, screen, wishes) if isinstance(audience, Picture) else _once(show, wishes)
+        )
+        await show.log.caught_up()
+    there = {played.name for played in show.played}
+    missing = () if wishes.live else tuple(scene.name for scene in scenes.found() if scene.name not in there)
+    summary = Summary(place.name, seconds_since(begun), tuple(show.played), counted(show.log.counts), missing)
+    if not summary.passed:
+        summary = summary.with_store([*await contents(app), "The workers said last:", show.fleet.last_words()])
+    return summary, stopped
+
+
+async def _once(show: Show, wishes: Wishes) -> bool:
+    """Play every scene once, as far as time allows; answer whether somebody stopped it."""
+    try:
+        async with asyncio.timeout(wishes.limit):
+            await show.round(scenes.found())
+    except TimeoutError:
+        return False
+    except asyncio.CancelledError:
+        return _stopped()
+    return False
+
+
+async def _live(show: Show, picture: Picture, screen: Screen, wishes: Wishes) -> bool:
+    """Play until somebody stops it."""
+    watching = asyncio.create_task(picture.watch(show))
+    try:
+        with Live(picture, console=screen.console, screen=True, auto_refresh=True, refresh_per_second=8):
+            async with show.flow():
+                while True:
+                    async with asyncio.timeout(wishes.limit):
+                        await show.round(scenes.found())
+    except TimeoutError:
+        return False
+    except asyncio.CancelledError:
+        return _stopped()
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+def _stopped() -> bool:
+    """Somebody pressed Ctrl-C: go on to the summary. Pressed again, all ends at once."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
+    return True
+
+
+def next_steps(place: Place, wishes: Wishes) -> list[str]:
+    """What to do now."""
+    namespace = "" if place.scheme == "sqlite" else f" --namespace {NAMESPACE}"
+    look = f"packhorse jobs ls --url {redacted(place.url)}{namespace}"
+    if not wishes.keep:
+        look = "packhorse demo --once --keep"
+    return [
+        "",
+        "What next:",
+        f"  {look}   look at the jobs of a demo",
+        "  less docs/tutorial.md   your first task",
+        "  make docs   all there is to know",
+    ]

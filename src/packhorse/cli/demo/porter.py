@@ -1,0 +1,25 @@
+"""A worker process of the demo. It works until its standard input ends, so it never outlives the demo."""
+
+import asyncio
+import os
+import sys
+
+from packhorse.cli.demo import scenes
+from packhorse.cli.demo.place import LEASE
+from packhorse.cli.demo.shop import app
+
+READY = b"ready\n"
+SLOTS = {"packing": 2, "parcels": 4}
+
+
+async def work() -> None:
+    """Serve all queues of the shop."""
+    scenes.found()  # registers their tasks
+    async with app, app.worker(concurrency=16, slots=SLOTS, lease=LEASE, grace="3s", name=f"porter-{os.getpid()}"):
+        sys.stdout.buffer.write(READY)
+        sys.stdout.buffer.flush()
+        await asyncio.to_thread(sys.stdin.buffer.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(work())

@@ -1,0 +1,66 @@
+"""A worker is killed, without a warning, while it carries parcels."""
+
+import os
+
+from packhorse import Job, current
+from packhorse.cli.demo.scene import Check, Scene, Stage
+from packhorse.cli.demo.shop import app, takes
+from packhorse.model.event import Change
+
+AT_ONCE = 8
+
+
+@app.task(name="deliver", queue="parcels")
+async def deliver(number: int) -> int:
+    """Carry a parcel: a long way at first, a short one for whoever takes over. Answers which process arrived."""
+    current().progress(1, f"parcel {number} with {os.getpid()}")
+    await takes("2s" if current().attempt == 1 else "200ms")
+    return os.getpid()
+
+
+class Kill(Scene):
+    """SIGKILL, and somebody else goes on."""
+
+    turn, name, shows = 90, "SIGKILL", "a worker process is killed with parcels on its back; the others take over"
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._killed = 0
+        self._held: list[str] = []
+
+    async def play(self, stage: Stage) -> None:
+        """Wait until the one to be killed has some, then kill it."""
+        while not self._held:
+            for _ in range(AT_ONCE):
+                await deliver.enqueue(self._count)
+                self._count += 1
+            self._held = await self._on_the_road(stage, stage.fleet.pids[0])
+        self._killed = await stage.fleet.kill()
+        stage.audience.tell(f"worker {self._killed} is killed with {len(self._held)} parcels")
+        await stage.fleet.hire(1)
+        await stage.quiet()
+
+    async def check(self, stage: Stage) -> list[Check]:
+        """What it held was taken over, and nothing arrived twice."""
+        jobs = await stage.jobs()
+        lost = stage.log.times(self._held, Change.LOST)
+        by_others = [await stage.app.job(job).result(timeout=20) != self._killed for job in self._held]
+        return [
+            Check("taken over", bool(lost) and lost >= len(self._held), f"{lost} of {len(self._held)} were taken back"),
+            Check("delivered by others", all(by_others), f"held by the dead: {by_others}"),
+            stage.once("parcels", jobs, self._count),
+        ]
+
+    async def _on_the_road(self, stage: Stage, pid: int) -> list[str]:
+        """The parcels that this process carries, once it does; none if all have arrived without it."""
+        while jobs := [job for job in await stage.jobs() if not job.ended]:
+            if held := [job.id for job in jobs if _carrier(job) == pid]:
+                return held
+            await takes("30ms")
+        return []
+
+
+def _carrier(job: Job) -> int | None:
+    """Which process carries a parcel, by its own word."""
+    running = job.status == "running" and job.attempt == 1
+    return int(job.progress.message.split()[-1]) if running and job.progress is not None else None

@@ -1,0 +1,136 @@
+"""Plays scenes one after the other, once or again and again, and gathers what came of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol
+
+from packhorse import App, correlated
+from packhorse.cli.demo.fleet import Fleet
+from packhorse.cli.demo.logbook import Logbook
+from packhorse.cli.demo.scene import Audience, Check, Scene, Stage
+from packhorse.cli.demo.scenes.orders import confirmed, order
+from packhorse.cli.demo.summary import Played
+from packhorse.model.clock import SYSTEM
+
+WORKERS = 2
+SCENE_LIMIT = 30  # seconds
+FLOW = "orders that flow"
+BETWEEN_ORDERS = 150_000
+SHOWN = 10
+
+
+class House(Audience, Protocol):
+    """An audience that is also told where one scene ends and the next begins."""
+
+    def begin(self, scene: Scene) -> None:
+        """A scene begins."""
+
+    def end(self, played: Played) -> None:
+        """A scene is over."""
+
+
+class Show:
+    """A stage with its workers, and what was played on it."""
+
+    def __init__(self, app: App, fleet: Fleet, audience: House) -> None:
+        self.app, self.fleet, self.audience = app, fleet, audience
+        self.log = Logbook(app)
+        self.played: list[Played] = []
+        self._rounds = 0
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Workers work and the log is followed inside."""
+        await self.log.skip()
+        following = asyncio.create_task(self.log.follow())
+        try:
+            await self.fleet.hire(WORKERS)
+            yield
+        finally:
+            following.cancel()
+            await asyncio.wait([following])
+            await self.fleet.close()
+
+    async def round(self, scenes: Sequence[type[Scene]]) -> None:
+        """Play each scene once."""
+        self._rounds += 1
+        for kind in scenes:
+            await self.play(kind())
+
+    async def play(self, scene: Scene) -> None:
+        """Play one scene and check it."""
+        stage = self._stage(f"{scene.name} {self._rounds}")
+        self.audience.begin(scene)
+
+        async def checks() -> list[Check]:
+            with correlated(stage.name):
+                await scene.play(stage)
+            await self.log.caught_up()
+            return await scene.check(stage)
+
+        await self._judge(scene.name, scene.shows, SYSTEM.steady(), checks())
+
+    @asynccontextmanager
+    async def flow(self) -> AsyncIterator[None]:
+        """Orders come in all the time inside; at the end all of them must be there."""
+        begun = SYSTEM.steady()
+        flowing = asyncio.create_task(self._flow())
+        try:
+            yield
+        finally:
+            flowing.cancel()
+            with suppress(asyncio.CancelledError):
+                await flowing
+            await self._judge(FLOW, "new orders all the time, beside everything else", begun, self._flowed())
+
+    async def _flow(self) -> None:
+        number = 0
+        with correlated(FLOW):
+            while True:
+                await order.enqueue(number)
+                number += 1
+                await SYSTEM.sleep(BETWEEN_ORDERS)
+
+    async def _flowed(self) -> list[Check]:
+        stage = self._stage(FLOW)
+        jobs = await stage.quiet()
+        await self.log.caught_up()
+        return confirmed(stage, jobs, len([job for job in jobs if job.task == order.name]))
+
+    async def _judge(self, name: str, shows: str, begun: int, checking: Awaitable[list[Check]]) -> None:
+        """Note how it went; whatever goes wrong is an answer too."""
+        checks: list[Check] = []
+        trouble: str | None = None
+        try:
+            async with asyncio.timeout(SCENE_LIMIT):
+                checks = await checking
+        except TimeoutError:
+            trouble = f"not at its end after {SCENE_LIMIT} seconds"
+        except Exception as error:  # noqa: BLE001 - a scene that breaks is what the summary is for
+            trouble = f"{type(error).__name__}: {error}"
+        played = Played(name, shows, seconds_since(begun), tuple(checks), trouble)
+        self.played.append(played)
+        self.audience.end(played)
+
+    def _stage(self, name: str) -> Stage:
+        return Stage(self.app, self.fleet, self.log, self.audience, name)
+
+
+async def contents(app: App) -> list[str]:
+    """What is in the store, for whoever has to find out what went wrong."""
+    counts = await (await app.store()).jobs.count()
+    lines = ["In the store:"]
+    for queue, states in sorted(counts.items()):
+        lines.append(f"  {queue}: " + ", ".join(f"{count} {state}" for state, count in states.items() if count))
+    for state in ("ready", "running", "waiting", "scheduled", "dead"):
+        for job in (await app.find(state=state, limit=SHOWN)).items:
+            why = f" {job.reason}" if job.reason else ""
+            failure = f": {job.failures[-1].message}" if job.failures else ""
+            lines.append(f"  {job.id} {job.task} {job.status}{why}, try {job.attempt}{failure}")
+    return lines
+
+
+def seconds_since(begun: int) -> float:
+    """How long that is ago."""
+    return round((SYSTEM.steady() - begun) / 1_000_000, 2)
