@@ -14,7 +14,7 @@ async def check(target: Target, name: str | None, screen: Screen) -> None:
     async with target.open() as app:
         store = await app.store()
         now, workers = await store.ping(), await store.fleet.workers()
-    mine = [worker for worker in workers if _is(worker, name or socket.gethostname())]
+    mine = [worker for worker in workers if _is(worker, name)]
     if not mine:
         who = f"named {name}" if name else f"of this host ({socket.gethostname()})"
         others = ", ".join(worker.name for worker in workers[:5])
@@ -25,6 +25,8 @@ async def check(target: Target, name: str | None, screen: Screen) -> None:
         screen.say(f"{worker.name} lives: it said so {max(0, now - worker.seen) / caps.SECOND:.1f} s ago")
 
 
-def _is(worker: Worker, name: str) -> bool:
-    """By its name, which may have the number of its process behind it."""
+def _is(worker: Worker, name: str | None) -> bool:
+    """By its name, behind which a supervisor puts a number, or by its host."""
+    if name is None:
+        return worker.host == socket.gethostname()
     return worker.name == name or worker.name.rpartition(":")[0] == name

@@ -9,6 +9,8 @@ import click
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo.command", "demo"),
     "worker": ("worker", "worker"),
+    "enqueue": ("enqueue", "enqueue"),
+    "completion": ("completion", "completion"),
 }
 
 

@@ -1,0 +1,124 @@
+"""``packhorse enqueue``: store a job from a shell."""
+
+import difflib
+import inspect
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import click
+import msgspec
+from rich.text import Text
+
+from packhorse.app import App
+from packhorse.cli import exits
+from packhorse.cli.frame import Command, Trouble
+from packhorse.cli.screen import Screen, with_screen
+from packhorse.cli.target import Target, with_target
+from packhorse.cli.values import Length, Moment, Pair, reading
+from packhorse.errors import JobCancelled, JobFailed
+from packhorse.jobs.call import Call
+from packhorse.jobs.task import Task, send
+
+HELP = f"""Store a job for TASK, with its arguments as one JSON object or as name=value.
+
+A value is JSON if it reads as JSON, else text: amount=5, name=Ann, tags='["a", "b"]', code='"007"'. An app that knows
+the task checks them; with --url alone the job is stored by name, for workers that know it.
+
+\b
+  packhorse enqueue add a=1 b=2 --wait
+  packhorse enqueue email:welcome '{{"user_id": "u-1"}}' --queue email --delay 1h
+
+{exits.TABLE}"""
+
+_TEXT: tuple[object, ...] = (str, "str", str | None, "str | None")
+
+
+@click.command("enqueue", cls=Command, help=HELP, short_help="Store a job.")
+@click.argument("task")
+@click.argument("arguments", nargs=-1)
+@with_target
+@click.option("-q", "--queue", help="The queue; that of the task, else `default`, without it.")
+@click.option("--delay", type=Length(), help="Not before so long: 90s, 1h30m.")
+@click.option("--at", type=Moment(), help="Not before this moment: 2026-01-31T12:00Z.")
+@click.option("--priority", type=int, help="Lower is sooner.")
+@click.option("--id", help="An id of your own: the same one again gives the first job.")
+@click.option("--key", help="The key of its lane: jobs of a key run in order.")
+@click.option("--tenant", help="For whom it is.")
+@click.option("--user", help="By whom it is asked for.")
+@click.option("--unique", type=Length(), help="Only one job with these arguments within this time.")
+@click.option("--attempts", type=int, help="How often to try, all in all.")
+@click.option(
+    "--header", "headers", type=Pair(), multiple=True, help="What travels with it; may be said several times."
+)
+@click.option("--wait", is_flag=True, help="Wait for its end and print the result; exit code 1 if it died.")
+@click.option("--timeout", type=Length(), help="At most so long; the job itself goes on.")
+@with_screen
+async def enqueue(
+    task: str,
+    arguments: tuple[str, ...],
+    target: Target,
+    screen: Screen,
+    wait: bool,
+    timeout: timedelta | None,
+    **said: Any,
+) -> None:
+    """Store a job, and wait for its end if asked to."""
+    said = {name: value for name, value in said.items() if value not in (None, ())}
+    if "headers" in said:
+        said["headers"] = dict(said["headers"])
+    async with target.open(migrate=True) as app:
+        handle = await send(_call(app, task, arguments, said))
+        info = await handle.info()
+        told: dict[str, Any] = {"id": handle.id, "task": info.task, "queue": info.queue, "created": handle.created}
+        if not wait:
+            words = f"{handle.id} {info.task} in {info.queue}: {info.status}"
+            there = "" if handle.created else " (it was there already)"
+            screen.show({**told, "status": info.status}, lambda: Text(words + there))
+            return
+        try:
+            result = await app.job(handle.id).result(timeout)
+        except (JobFailed, JobCancelled) as error:
+            if screen.json:
+                how = {"status": "dead" if isinstance(error, JobFailed) else "cancelled", "result": None}
+                screen.show({**told, **how, "error": getattr(error, "error", None)}, Text)
+            raise
+        except TimeoutError:
+            status = await handle.status()
+            raise Trouble(f"The job {handle.id} has not ended yet: it is {status}. It goes on.") from None
+        screen.show({**told, "status": "done", "result": result, "error": None}, lambda: Text(_json(result)))
+
+
+def _call(app: App, name: str, arguments: tuple[str, ...], said: dict[str, Any]) -> Call[Any]:
+    task = app.registry.task(name)
+    if task is not None:
+        return task.using(**said).call(**_given(arguments, task))
+    queue = said.pop("queue", "default")
+    known = app.registry.names
+    if known and app.registry.find(name, queue) is None:  # an app that only knows an address knows no names
+        near = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)[:5]
+        raise Trouble(
+            f"The app has no task {name!r}: say one of {', '.join(near)}, or --url without an app.", exits.USAGE
+        )
+    return app.queue(queue).call(name, _given(arguments, None), **said)
+
+
+def _given(arguments: tuple[str, ...], task: Task[..., Any] | None) -> Mapping[str, Any]:
+    if len(arguments) == 1 and arguments[0].lstrip().startswith("{"):
+        try:
+            given = msgspec.json.decode(arguments[0], type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise click.UsageError(f"The arguments are no JSON object: {error}.") from error
+        return given
+    kinds = {} if task is None else inspect.get_annotations(task.function)
+    named: dict[str, Any] = {}
+    for argument in arguments:
+        name, equals, text = argument.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{argument!r} is not understood: say name=value, or one JSON object for all.")
+        named[name] = text if kinds.get(name) in _TEXT else reading(text)
+    return named
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
