@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint fmt crash bench-raw clean
+.PHONY: help test quick lint fmt crash bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -37,5 +37,11 @@ crash: $(READY)  ## Kill workers, producers and servers, and count what is lost;
 bench-raw: $(READY)  ## Exchange throughput of each store, batch 1 to 500
 	$(BIN)/python -m benchmarks.raw
 
+docs: $(READY)  ## Build the documentation into site/, refusing every warning
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(READY)  ## Serve the documentation, built anew on every change
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 clean:  ## Remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
