@@ -26,6 +26,11 @@ class Layout:
         self.statements = Statements(_PACKAGE, **words)
         self.steps = migrations(_PACKAGE, **words) + _functions(words)
 
+    def script(self, step: Migration) -> str:
+        """A step as somebody would run it by hand."""
+        note = self.statements.take.replace("$1", _literal(step.name)).replace("$2", _literal(step.checksum))
+        return "\n".join((*((self.statements.layout,) if step is self.steps[0] else ()), step.sql.strip(), note))
+
     def vacuum(self, table: str) -> str:
         """The statement that cleans one table."""
         return self.statements.vacuum.replace("{table}", _identifier(table))

@@ -80,7 +80,7 @@ class PostgresStore:
     async def steps(self) -> list[Step]:
         """Answer the steps of the layout in order, each with its text and how it stands."""
         async with self._database.alone() as connection:
-            return standing(self._layout.steps, await self._taken(connection))
+            return standing(self._layout.steps, await self._taken(connection), self._layout.script)
 
     async def examine(self) -> list[Finding]:
         """Answer what is in force in the database and on its server."""

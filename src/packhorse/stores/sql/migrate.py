@@ -1,7 +1,7 @@
 """Migrations: forward only, in order, each with a checksum that must not change once it was taken."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -44,9 +44,11 @@ def pending(known: tuple[Migration, ...], taken: Mapping[str, str]) -> tuple[Mig
     return tuple(step for step in known if step.name not in taken)
 
 
-def standing(known: tuple[Migration, ...], taken: Mapping[str, str]) -> list[Step]:
-    """Every step, those of a newer release last, and how each stands."""
-    steps = [Step(step.name, step.sql, _standing(step, taken)) for step in known]
+def standing(
+    known: tuple[Migration, ...], taken: Mapping[str, str], script: Callable[[Migration], str] = lambda step: step.sql
+) -> list[Step]:
+    """Every step, those of a newer release last, and how each stands; ``script`` is all that taking a step runs."""
+    steps = [Step(step.name, script(step), _standing(step, taken)) for step in known]
     newer = sorted(set(taken) - {step.name for step in known})
     return [*steps, *(Step(name, "", Standing.UNKNOWN) for name in newer)]
 

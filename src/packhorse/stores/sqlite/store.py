@@ -11,7 +11,7 @@ from packhorse.model.clock import Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
 from packhorse.stores.contract import Topic
-from packhorse.stores.sql.migrate import check, migrations, pending, standing
+from packhorse.stores.sql.migrate import Migration, check, migrations, pending, standing
 from packhorse.stores.sqlite.database import Database
 from packhorse.stores.sqlite.examine import findings
 from packhorse.stores.sqlite.fleet import SQLiteFleet
@@ -56,7 +56,7 @@ class SQLiteStore:
     async def steps(self) -> list[Step]:
         """Answer the steps of the layout in order, each with its text and how it stands."""
         taken = await asyncio.to_thread(self._seat.database.look, _taken)
-        return standing(MIGRATIONS, taken)
+        return standing(MIGRATIONS, taken, _script)
 
     async def examine(self) -> list[Finding]:
         """Answer what is in force in the file and around it."""
@@ -108,6 +108,12 @@ def _migrate(connection: Connection) -> list[str]:
             connection.execute(statement)
         connection.execute(SQL.take_step, (step.name, step.checksum))
     return [step.name for step in steps]
+
+
+def _script(step: Migration) -> str:
+    """A step as somebody would run it by hand."""
+    note = SQL.take_step.replace("?1", f"'{step.name}'").replace("?2", f"'{step.checksum}'")
+    return "\n".join((*((SQL.create_migrations,) if step is MIGRATIONS[0] else ()), step.sql.strip(), note))
 
 
 def _statements(script: str) -> list[str]:
