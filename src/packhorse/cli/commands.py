@@ -10,6 +10,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo.command", "demo"),
     "worker": ("worker", "worker"),
     "enqueue": ("enqueue", "enqueue"),
+    "jobs": ("jobs", "jobs"),
+    "queues": ("queues", "queues"),
+    "dead": ("dead", "dead"),
+    "workers": ("workers", "workers"),
+    "migrate": ("migrate", "migrate"),
+    "doctor": ("doctor", "doctor"),
     "completion": ("completion", "completion"),
 }
 

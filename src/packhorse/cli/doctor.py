@@ -1,0 +1,79 @@
+"""`packhorse doctor`: what is in force, what is wrong, and how to mend it."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from packhorse.app import App
+from packhorse.cli import checkup, exits
+from packhorse.cli.frame import Command
+from packhorse.cli.screen import Screen, plain, with_screen
+from packhorse.cli.target import Target, with_target
+from packhorse.errors import StoreError
+from packhorse.model.finding import Finding, Grade
+from packhorse.stores import open_store
+from packhorse.stores.contract import Store
+from packhorse.telemetry.logs import redacted
+
+STYLES = {Grade.OK: "green", Grade.NOTE: "cyan", Grade.WARN: "yellow", Grade.BAD: "bold red"}
+
+
+@click.command(cls=Command)
+@with_target
+@with_screen
+async def doctor(target: Target, screen: Screen) -> None:
+    """Say what is in force below the store and how the work stands, with a fix for all that is not as it should be.
+
+    The exit code is 1 if something is bad.
+    """
+    app = target.open(migrate=True)
+    findings = [finding async for finding in examined(app)]
+    screen.show(findings, lambda: _drawn(findings))
+    if any(finding.grade is Grade.BAD for finding in findings):
+        click.get_current_context().exit(exits.FAILED)
+
+
+async def examined(app: App) -> AsyncIterator[Finding]:
+    """All findings; a store that cannot be used is one of them."""
+    yield checkup.release()
+    yield Finding("store", redacted(app.url))
+    store = open_store(app.url, namespace=app.namespace)
+    try:
+        async for finding in _store(store):
+            yield finding
+    except StoreError as error:
+        yield Finding(
+            "reaching the store", redacted(str(error)), Grade.BAD, "see that it runs and that the address is right"
+        )
+    finally:
+        await store.close()
+    for finding in checkup.tasks(app):
+        yield finding
+
+
+async def _store(store: Store) -> AsyncIterator[Finding]:
+    findings = await store.examine()
+    for finding in findings:
+        yield finding
+    layout = checkup.layout(await store.steps())
+    yield layout
+    if layout.grade is Grade.OK and all(finding.grade is not Grade.BAD for finding in findings):
+        await store.open()
+        async for finding in checkup.work(store):
+            yield finding
+
+
+def _drawn(findings: Sequence[Finding]) -> RenderableType:
+    width = max(len(finding.name) for finding in findings)
+    lines = []
+    for finding in findings:
+        lines.append(
+            Text.assemble(
+                (f"{finding.grade:<5}", STYLES[finding.grade]), f" {finding.name:<{width}}  {plain(finding.value)}"
+            )
+        )
+        if finding.advice:
+            lines.append(Text(f"{'':<{width + 6}}  fix: {finding.advice}", style="dim"))
+    return Group(*lines)

@@ -1,0 +1,39 @@
+"""One job with all that is known of it, on a screen."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from packhorse.app import App
+from packhorse.cli import words
+from packhorse.cli.screen import Screen, plain, table
+from packhorse.jobs.explain import explain
+from packhorse.jobs.view import Job
+
+FIRST = ("id", "task", "queue", "state", "reason", "detail", "priority", "attempt", "lost", "key", "tenant", "unique",
+         "parent", "worker", "enqueued_at", "since")  # fmt: skip
+DATA = ("arguments", "headers", "progress", "result")
+
+
+async def show_job(app: App, job: Job, screen: Screen, *, arguments: bool = True) -> None:
+    """Print a job; without arguments, what users put into it stays out of sight."""
+    store = await app.store()
+    queues = {queue.name: queue for queue in await store.queues.stats()}
+    why = explain(job, queues.get(job.queue), await store.fleet.workers(), await store.ping())
+    known = {**words.whole(job, arguments=arguments), "why": why}
+    screen.show(known, lambda: Group(*_parts(known)))
+
+
+def _parts(known: dict[str, Any]) -> Iterator[RenderableType]:
+    rows = [(name, known[name]) for name in FIRST if known[name] not in (None, "")]
+    if known["children"]:
+        rows.append(("children", f"{known['delivered']} of {known['children']} have ended"))
+    rows += [(name, msgspec.json.encode(known[name]).decode()) for name in DATA if known[name] is not None]
+    yield table(("", ""), rows)
+    yield Text(f"\n{known['why']}")
+    for failure in known["failures"]:
+        yield Text(f"\nattempt {failure['attempt']} at {plain(failure['at'])}: {failure['type']}", style="bold")
+        yield Text("\n".join(map(plain, (failure["traceback"] or failure["message"]).rstrip().splitlines())))

@@ -1,0 +1,76 @@
+"""Jobs as plain data for JSON, and as lines for people."""
+
+from typing import Any
+
+from packhorse.errors import JobError
+from packhorse.jobs.explain import error
+from packhorse.jobs.view import Job, moment
+from packhorse.model import codec
+from packhorse.model.ids import id_text
+
+LINE = ("id", "task", "queue", "state", "reason", "attempt", "enqueued", "since")
+
+
+def brief(job: Job) -> dict[str, Any]:
+    """What a list tells of a job."""
+    stored = job.stored
+    return {
+        "id": job.id,
+        "task": job.task,
+        "queue": job.queue,
+        "state": job.status.value,
+        "reason": job.reason,
+        "priority": job.priority,
+        "attempt": job.attempt,
+        "lost": job.lost,
+        "key": job.key,
+        "tenant": stored.tenant,
+        "enqueued_at": job.enqueued_at,
+        "since": job.since,
+        "error": error(job.failures[-1]) if job.failures else None,
+    }
+
+
+def line(job: Job) -> tuple[object, ...]:
+    """A job as a row of a table."""
+    reason = job.reason or ("failed before" if job.failures and not job.ended else None)
+    return job.id, job.task, job.queue, job.status, reason, job.attempt, job.enqueued_at, job.since
+
+
+def whole(job: Job, *, arguments: bool) -> dict[str, Any]:
+    """All that is known of a job; what it was enqueued with and what came of it only if wanted."""
+    stored = job.stored
+    return {
+        **brief(job),
+        "detail": job.detail,
+        "headers": _decoded(stored.headers),
+        "arguments": _decoded(stored.payload) if arguments else None,
+        "result": _decoded(stored.result) if arguments else None,
+        "progress": _decoded(stored.progress),
+        "unique": stored.unique,
+        "parent": None if stored.parent is None else id_text(stored.parent),
+        "children": stored.children,
+        "delivered": stored.delivered,
+        "worker": None if stored.worker is None else id_text(stored.worker),
+        "cancelling": stored.cancelling,
+        "failures": [
+            {
+                "attempt": failure.attempt,
+                "at": moment(failure.at),
+                "type": failure.type,
+                "message": failure.message,
+                "traceback": failure.traceback,
+            }
+            for failure in job.failures
+        ],
+    }
+
+
+def _decoded(stored: bytes | None) -> Any:
+    """Plain data; what is sealed or no JSON is shown as the text it is."""
+    if stored is None:
+        return None
+    try:
+        return codec.decode(stored)
+    except JobError:
+        return stored.decode("utf-8", "backslashreplace")
