@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint fmt crash bench-raw docs docs-serve clean
+.PHONY: help test quick lint fmt crash bench-quick bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ fmt: $(READY)  ## Format the code and apply safe fixes
 
 crash: $(READY)  ## Kill workers, producers and servers, and count what is lost; CRASH=--help tells the options
 	$(BIN)/python -m tests.crash $(CRASH)
+
+bench-quick: $(READY)  ## Packhorse beside its peers in about two minutes; BENCH=--help tells the options
+	$(BIN)/python -m benchmarks.quick $(BENCH)
 
 bench-raw: $(READY)  ## Exchange throughput of each store, batch 1 to 500
 	$(BIN)/python -m benchmarks.raw

@@ -1,0 +1,68 @@
+"""Packhorse beside huey, dramatiq, saq and pgqueuer in about two minutes: which goals are met, which are missed.
+
+Runs are short and the machine may be busy, so only the ratios mean something, and a difference under 30 % is none.
+"""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import environments, table
+from benchmarks.contest import QUICK
+from benchmarks.run import Lines, Plan, figures, run
+
+PLAN = Plan("quick", QUICK, rounds=3, one=600, paced=100)
+
+
+def main() -> int:
+    """Measure, print, and answer 1 if a side could not be measured."""
+    options = arguments()
+    environments.HOME.mkdir(exist_ok=True)
+    out = options.out or environments.HOME / "quick.jsonl"
+    if not options.resume:
+        out.unlink(missing_ok=True)
+    python = environments.choose(options.python)
+    plan = Plan(PLAN.name, chosen(options.stores), options.rounds, PLAN.one, PLAN.paced)
+    load, begun = os.getloadavg()[0], time.monotonic()
+    lines = run(plan, python, out, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
+    print(heading(lines, load, time.monotonic() - begun))
+    print(table.report(lines, figures(lines)))
+    return any("error" in line for line in lines)
+
+
+def arguments() -> argparse.Namespace:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quick", description=__doc__)
+    parser.add_argument("--out", type=Path, help="write JSON lines to this file (default: .bench/quick.jsonl)")
+    parser.add_argument("--resume", action="store_true", help="go on where the file ends, instead of beginning anew")
+    parser.add_argument("--rounds", type=int, default=PLAN.rounds, help="trials of each side; the medians count")
+    parser.add_argument(
+        "--stores", nargs="+", choices=sorted({side.store for side in QUICK}), help="only on these stores"
+    )
+    parser.add_argument("--python", help="interpreter for all sides (default: the fastest build of our version here)")
+    return parser.parse_args()
+
+
+def chosen(stores: list[str] | None):
+    """The sides on these stores."""
+    return tuple(side for side in QUICK if stores is None or side.store in stores)
+
+
+def heading(lines: Lines, load: float, seconds: float) -> str:
+    """What was measured on."""
+    pythons = sorted({line["metrics"]["python"] for line in lines if "metrics" in line})
+    stores = dict.fromkeys(line["what"] for line in lines if "what" in line)
+    return "\n".join(
+        (
+            f"{PLAN.name}: {seconds:.0f} s on {os.cpu_count()} cores, load average {load:.1f} before, {os.getloadavg()[0]:.1f} after",
+            f"  Python for all sides: {'; '.join(pythons)}",
+            *(f"  {what}" for what in stores),
+            "",
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""pgqueuer on PostgreSQL: asyncpg, batches as large as asked for, its buffered log of what was done."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+import orjson  # type: ignore[import-not-found]
+from pgqueuer import PgQueuer  # type: ignore[import-not-found]
+from pgqueuer.db import AsyncpgDriver  # type: ignore[import-not-found]
+from pgqueuer.queries import Queries  # type: ignore[import-not-found]
+
+from benchmarks.sides.order import given
+from benchmarks.sides.side import Side, run
+from benchmarks.sides.tally import Tally
+
+tally = Tally(given())
+
+
+class Here(Side):
+    async def setup(self) -> None:
+        connection = await asyncpg.connect(self.order.url)
+        await Queries(AsyncpgDriver(connection)).install()
+        await connection.close()
+
+    async def open(self) -> None:
+        self.connection = await asyncpg.connect(self.order.url)
+        self.queries = Queries(AsyncpgDriver(self.connection))
+
+    async def one(self, number: int, sent: float) -> None:
+        await self.queries.enqueue("noop", orjson.dumps({"n": number, "t": sent}))
+
+    async def many(self, numbers: Sequence[int]) -> None:
+        payloads = [orjson.dumps({"n": number, "t": 0.0}) for number in numbers]
+        await self.queries.enqueue(["noop"] * len(payloads), payloads, [0] * len(payloads))
+
+    async def left(self) -> int:
+        return await self.connection.fetchval("SELECT count(*) FROM pgqueuer")
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+    def work(self) -> None:
+        run(self._work())
+
+    async def _work(self) -> None:
+        pool = await asyncpg.create_pool(self.order.url, min_size=4, max_size=10)
+        worker = PgQueuer.from_asyncpg_pool(pool)
+
+        @worker.entrypoint("noop")
+        async def noop(job: Any) -> None:
+            arguments = orjson.loads(job.payload)
+            tally.hit(arguments["n"], arguments["t"])
+
+        await worker.run(batch_size=self.order.options["batch"])

@@ -1,0 +1,90 @@
+"""What a run says: every goal with a word, every fault told, every side with its promises."""
+
+from dataclasses import asdict
+
+import pytest
+
+from benchmarks import run, table
+from benchmarks.contest import QUICK
+from benchmarks.goals import Figure, Goal
+from benchmarks.run import Plan
+from benchmarks.trial import last, share
+
+PLAN = Plan("quick", QUICK, 3, 10, 10)
+
+
+def trial(name: str, number: int, rate: float, *, cpu: float | None = 1e-6) -> dict:
+    side = next(side for side in QUICK if side.name == name and side.store in ("redis", "postgres"))
+    told = {"rate": rate, "cpu": cpu}
+    latency = {"p50": 1 / rate, "p99": 2 / rate}
+    metrics = {"process": told, "one": told, "bulk": told, "latency": latency}
+    return {"plan": "quick", "round": number, "side": asdict(side), "metrics": metrics}
+
+
+def words(text: str) -> list[str]:
+    return [line.split()[-1] for line in text.splitlines()[2:]]
+
+
+def test_a_goal_has_the_word_met_or_missed_or_that_it_was_not_measured():
+    goals = [Goal("process", "redis", wanted, (peer,)) for wanted, peer in ((5, "saq"), (5.1, "saq"), (1, "arq"))]
+    figures = [Figure("packhorse", "redis", "process", (50,)), Figure("saq", "redis", "process", (10,))]
+
+    assert words(table.goal_table(figures, goals)) == ["met", "missed", "measured"]
+
+
+def test_rounds_become_one_figure_a_metric():
+    figures = run.figures([trial("saq", number, rate) for number, rate in ((1, 10), (2, 30), (3, 20))])
+
+    [process] = [figure for figure in figures if figure.metric == "process"]
+    assert (process.side, process.store, process.values, process.middle) == ("saq", "redis", (10, 30, 20), 20)
+    assert {figure.metric for figure in figures} == {"process", "one", "bulk", "p50", "p99"}
+
+
+def test_processor_time_that_is_not_known_is_left_out():
+    [figure, *_] = run.figures([trial("saq", 1, 10, cpu=None)])
+
+    assert figure.cpu == ()
+
+
+def test_a_report_tells_what_could_not_be_measured_and_why():
+    failed = {
+        "plan": "quick",
+        "round": 0,
+        "side": trial("saq", 1, 1)["side"],
+        "error": "no environment: no such version",
+    }
+
+    text = table.report([trial("packhorse", 1, 10), failed], run.figures([trial("packhorse", 1, 10)]))
+
+    assert "saq on redis: no environment: no such version" in text
+    assert "kept 10 minutes" in text
+
+
+def test_a_trial_is_known_again_by_its_plan_side_and_round():
+    first = trial("saq", 1, 10)
+
+    assert run.key(first) == run.key({**trial("saq", 1, 99), "error": "late"})
+    assert run.key(first) != run.key(trial("saq", 2, 10))
+    assert run.key(first) != run.key({**first, "side": {**first["side"], "jobs": 1}})
+
+
+def test_a_torn_last_line_is_left_out(tmp_path):
+    out = tmp_path / "lines"
+    out.write_text('{"round": 1}\n{"rou')
+
+    assert run.read(out) == [{"round": 1}]
+    assert run.read(tmp_path / "none") == []
+
+
+def test_columns_are_as_wide_as_their_widest_cell():
+    assert table.columns([("a", "bb"), ("ccc", "d")], right=(1,)) == "  a    bb\n  ccc   d"
+
+
+@pytest.mark.parametrize(("count", "part", "expected"), [(1, 0.99, 1), (100, 0.5, 50), (100, 0.99, 99), (3, 0.5, 2)])
+def test_a_share_of_values_is_the_nearest_rank(count, part, expected):
+    assert share([float(value) for value in range(1, count + 1)], part) == expected
+
+
+def test_of_a_traceback_the_error_is_told():
+    assert last("Traceback\n  File\nValueError: no\n\n") == "ValueError: no"
+    assert last("") == "it said nothing"
