@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
-from packhorse.model.effect import Publish, Put
+from packhorse.model.effect import Effect, Publish, Put
 from packhorse.model.event import Event
 from packhorse.model.finding import Finding
 from packhorse.model.ids import JobId
@@ -73,6 +73,55 @@ class Within(Protocol):
         """
 
 
+class Row(Protocol):
+    """A row that a statement answered: its values by position or by name."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+    def keys(self) -> Any:
+        """Answer the names of its values."""
+
+
+class Transaction(Protocol):
+    """What one attempt writes, and its settlement: committed together, or not at all.
+
+    Statements are those of the database, with its own placeholders; they fail with the errors of its driver.
+    ``begun`` says whether anything was asked of it: until then nothing is open.
+    """
+
+    begun: bool
+
+    async def execute(self, sql: str, *params: object) -> int:
+        """Run a statement of the attempt and answer how many rows it changed.
+
+        What a transaction wrote is seen by nobody else before it is settled.
+        A statement that fails is the attempt's to handle.
+        A statement that would end the transaction is refused.
+        A transaction that is over takes no more statements.
+        """
+
+    async def fetch(self, sql: str, *params: object) -> list[Row]:
+        """Run a statement of the attempt and answer its rows, by position and by name."""
+
+    async def connection(self) -> object:
+        """Answer the connection itself where it can be given out, or refuse."""
+
+    async def settle(self, settlement: Settlement) -> Verdict:
+        """Write an outcome with its effects and commit all that was written; if it is not written, roll all of it back.
+
+        What an attempt wrote, its outcome and its effects are there together.
+        A lease that was lost rolls back what was written in its name.
+        A put whose expectation fails rolls back what was written with it.
+        A settlement repeated after its transaction was committed comes back as repeated.
+        """
+
+    async def roll_back(self) -> None:
+        """Undo what was written, and keep the lease.
+
+        Rolling back a transaction that is over, or never began, is harmless.
+        """
+
+
 class Jobs(Protocol):
     """The life of jobs."""
 
@@ -126,6 +175,15 @@ class Jobs(Protocol):
         A retry keeps its slot, so order in a lane survives retries.
         The end of a child is delivered to its parent and counted once.
         The end of the last child makes the parent ready.
+        """
+
+    async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
+        """Write effects that belong to no lease, in order.
+
+        Each move is written whole or not at all, and has its own verdict.
+        A put whose expectation fails writes nothing of its move and comes back as conflict.
+        What a move puts is expected by the next.
+        Jobs of a move are enqueued as any others.
         """
 
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
@@ -330,6 +388,12 @@ class Store(Protocol):
         """Answer a second store of the same place, to be opened and used on another event loop.
 
         What one writes the other sees, and closing one leaves the other open.
+        """
+
+    def transaction(self, limit: int) -> Transaction:
+        """Answer a transaction for one attempt, not begun, or refuse where there are none.
+
+        Where it holds up all other writers, a transaction that is open for longer than the limit is rolled back.
         """
 
     async def maintain(self) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from packhorse.errors import InvalidOption, TooManyEffects
 from packhorse.model import caps
-from packhorse.model.effect import Publish, Put
+from packhorse.model.effect import Effect, Publish, Put
 from packhorse.model.ids import JobId, check_id
 from packhorse.model.job import NewJob
 from packhorse.model.lease import Lease, Settlement
@@ -20,6 +20,14 @@ def settlements(given: Sequence[Settlement]) -> None:
     """Refuse more settlements, or more effects in all, than one exchange may write."""
     caps.items("settlements", given)
     effects = sum(len(settlement.effects) for settlement in given)
+    if effects > caps.EFFECTS_PER_CALL:
+        raise TooManyEffects("effects", effects, caps.EFFECTS_PER_CALL)
+
+
+def moves(given: Sequence[Sequence[Effect]]) -> None:
+    """Refuse more moves, or more effects in all, than one call may write."""
+    caps.items("moves", given)
+    effects = sum(len(move) for move in given)
     if effects > caps.EFFECTS_PER_CALL:
         raise TooManyEffects("effects", effects, caps.EFFECTS_PER_CALL)
 

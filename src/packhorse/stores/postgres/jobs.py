@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from packhorse.errors import InvalidOption
 from packhorse.model import caps
+from packhorse.model.effect import Effect
 from packhorse.model.ids import JobId
 from packhorse.model.job import (
     KEEP_DEAD,
@@ -72,6 +73,13 @@ class PostgresJobs:
             verdicts[answer[0] - 1] = Verdict(answer[1])
         leases = [rows.lease(ask.token, answer) for answer in answers if answer[0] is None] if ask else []
         return Exchange(tuple(verdicts), tuple(leases), more, next_due, now)
+
+    async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
+        """Write effects that belong to no lease, each move whole or not at all."""
+        edge.moves(moves)
+        refused = await self._namespace.write("fire", wire.moves(moves), self._namespace.events, self._namespace.now())
+        numbers = {n for (n,) in refused}
+        return [Verdict.CONFLICT if n in numbers else Verdict.WRITTEN for n in range(1, len(moves) + 1)]
 
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
         """Extend leases by this duration from now."""

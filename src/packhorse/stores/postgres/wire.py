@@ -11,7 +11,7 @@ import msgspec
 
 from packhorse.errors import InvalidName, TooManyEffects
 from packhorse.model import caps
-from packhorse.model.effect import Enqueue, Publish, Put
+from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.event import LIFECYCLE
 from packhorse.model.job import KEEP_DONE, Failure, Keep, NewJob
 from packhorse.model.lease import Settlement
@@ -146,19 +146,38 @@ def _unusual(given: Sequence[Settlement]) -> _Unusual | None:
         unusual = unusual or _Unusual([], puts=[], events=[])
         unusual.details.append(_detail(n, outcome))
         effects += len(settlement.effects)
-        for effect in settlement.effects:
-            if isinstance(effect, Enqueue):
-                new.append(_job(effect.job, n))
-            elif isinstance(effect, Put):
-                unusual.puts.append(_put(effect, n))
-            else:
-                unusual.events.append(_event(effect, n))
+        new += _told(settlement.effects, n, unusual)
     if effects > caps.EFFECTS_PER_CALL:
         raise TooManyEffects("effects", effects, caps.EFFECTS_PER_CALL)
-    if unusual is not None and new:
+    if unusual is not None:
+        _bring(new, unusual)
+    return unusual
+
+
+def moves(given: Sequence[Sequence[Effect]]) -> str:
+    """Effects that belong to no lease, by the number of their move."""
+    unusual = _Unusual(puts=[], events=[])
+    _bring([job for n, effects in enumerate(given, 1) for job in _told(effects, n, unusual)], unusual)
+    return _text(unusual)
+
+
+def _told(effects: Sequence[Effect], n: int, unusual: _Unusual) -> list[_Job]:
+    """Note puts and events, and answer the jobs."""
+    new = []
+    for effect in effects:
+        if isinstance(effect, Enqueue):
+            new.append(_job(effect.job, n))
+        elif isinstance(effect, Put):
+            unusual.puts.append(_put(effect, n))
+        else:
+            unusual.events.append(_event(effect, n))
+    return new
+
+
+def _bring(new: list[_Job], unusual: _Unusual) -> None:
+    if new:
         unusual.runs, unusual.keyed = _runs(new)
         unusual.laned = any(job.lane for job in new)
-    return unusual
 
 
 def _ordered(unusual: _Unusual) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from packhorse.errors import OtherDatabase
+from packhorse.model.effect import Effect
 from packhorse.model.ids import JobId
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, LEASE, MAX_LOST, REMEMBER, Job, Keep, NewJob, Receipt, State
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
@@ -15,7 +16,13 @@ from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.packing import job_of, keep_text, wish
 from packhorse.stores.redis.pages import Pages
-from packhorse.stores.redis.settling import ask_arguments, exchange_of, settlement_arguments
+from packhorse.stores.redis.settling import (
+    ask_arguments,
+    exchange_of,
+    move_arguments,
+    settlement_arguments,
+    verdicts_of,
+)
 
 _RENEWED = {ord("K"): Renewed.KEPT, ord("C"): Renewed.CANCELLING, ord("L"): Renewed.LOST}
 _NOTED = {ord("W"): Verdict.WRITTEN, ord("L"): Verdict.LOST}
@@ -53,6 +60,11 @@ class Jobs:
         if ask is not None:
             self._keyspace.asked = tuple([share.queue for share in ask.shares])
         return exchange_of(await self._keyspace.run("exchange", **given, **ask_arguments(ask)), ask)
+
+    async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
+        """Write effects that belong to no lease, each move whole or not at all."""
+        edge.moves(moves)
+        return verdicts_of(await self._keyspace.run("fire", **move_arguments(moves))) if moves else []
 
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
         """Extend leases by this duration from now."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-PRELUDE = ("call", "basics", "mirrors", "rows", "places", "records", "streams", "ends", "births")
+PRELUDE = ("call", "basics", "mirrors", "rows", "places", "records", "streams", "ends", "births", "effects")
 _PACKAGE = "packhorse.stores.redis"
 _ARGUMENTS = re.compile(r"^-- args: (.+)$", re.MULTILINE)
 _GIVES = re.compile(r"^-- gives: (.+)$", re.MULTILINE)

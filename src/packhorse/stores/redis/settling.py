@@ -100,6 +100,20 @@ def settlement_arguments(settlements: Sequence[Settlement]) -> dict[str, list[An
     return {"keeps": keeps.texts, "settlements": rows, "effects": effects}
 
 
+def move_arguments(moves: Sequence[Sequence[Effect]]) -> dict[str, Any]:
+    """Effects without leases, as flat rows."""
+    effects: list[Any] = []
+    for number, own in enumerate(moves, 1):
+        for effect in own:
+            effects += _effect(number, effect)
+    return {"count": len(moves), "effects": effects}
+
+
+def verdicts_of(letters: bytes) -> list[Verdict]:
+    """Verdicts as values."""
+    return [_VERDICTS[letter] for letter in letters]
+
+
 def ask_arguments(ask: Ask | None) -> dict[str, Any]:
     """Who asks, and shares as flat rows."""
     if ask is None:
@@ -118,7 +132,7 @@ def exchange_of(answer: Sequence[Any], ask: Ask | None) -> Exchange:
     if sinces:
         leases = _best_first(leases, sinces, records)
     return Exchange(
-        tuple([_VERDICTS[letter] for letter in verdicts]),
+        tuple(verdicts_of(verdicts)),
         leases,
         more == b"1",
         int(next_due) if next_due else None,

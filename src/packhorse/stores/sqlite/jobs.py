@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from packhorse.model.effect import Effect
 from packhorse.model.ids import JobId
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Receipt, State
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
@@ -14,7 +15,7 @@ from packhorse.stores.sqlite.claim import claim, nothing
 from packhorse.stores.sqlite.enqueue import enqueue
 from packhorse.stores.sqlite.queues import counts
 from packhorse.stores.sqlite.seat import Seat
-from packhorse.stores.sqlite.settle import Settling, refs
+from packhorse.stores.sqlite.settle import Settling, fire, refs
 from packhorse.stores.sqlite.step import SQL, Step, as_json
 from packhorse.stores.sqlite.within import SQLiteWithin
 
@@ -50,6 +51,11 @@ class SQLiteJobs:
             return nothing(step, ask) if ask is not None else None
 
         return await self._database.write(work, skip=None if settlements else look_only)
+
+    async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
+        """Write effects that belong to no lease, each move whole or not at all."""
+        edge.moves(moves)
+        return await self._database.write(lambda step: fire(step, moves))
 
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
         """Extend leases by this duration from now."""

@@ -167,6 +167,17 @@ def apply(step: Step, effects: Sequence[Effect]) -> None:
             write(step, effect)
 
 
+def fire(step: Step, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
+    """Write effects that belong to no lease, each move whole or not at all."""
+    verdicts = []
+    for effects in moves:
+        met = _met(step, effects)
+        if met:
+            apply(step, effects)
+        verdicts.append(Verdict.WRITTEN if met else Verdict.CONFLICT)
+    return verdicts
+
+
 def _met(step: Step, effects: Sequence[Effect]) -> bool:
     """Whether every put of a settlement finds what it expects, one after the other."""
     puts = [effect for effect in effects if isinstance(effect, Put)]

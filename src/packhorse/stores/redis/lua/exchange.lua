@@ -6,46 +6,6 @@
 -- A share is a queue, a count, and the most it may get (empty: no bound).
 local PASSES = 5000 -- entries taken from lists a call, stale ones too
 
-local function effects_by_settlement()
-  local by, ids, births, heads_of_jobs = {}, {}, {}, {}
-  for i = 1, effects.count do
-    local number = tonumber(cell(effects, i, 1))
-    local own = by[number] or {}
-    by[number] = own
-    local letter, options = match(cell(effects, i, 2), '^(.)(.*)$')
-    local effect = { letter, options, cell(effects, i, 3), cell(effects, i, 4), cell(effects, i, 5) }
-    own[#own + 1] = effect
-    if letter == 'e' then
-      local n = #ids + 1
-      ids[n], births[n], heads_of_jobs[n] = effect[3], effect, head_in_part(effect[4])
-    end
-  end
-  local known = expect_jobs(ids, heads_of_jobs)
-  for n = 1, #ids do births[n].known, births[n].head = known[n], heads_of_jobs[n] end
-  return by
-end
-
-local function expectations_hold(own)
-  local trial = {}
-  for _, effect in ipairs(own) do
-    if effect[1] == 'r' and not tried(trial, effect[3], effect[4], effect[2]) then return false end
-  end
-  return true
-end
-
-local function apply(own)
-  for _, effect in ipairs(own) do
-    local letter, options, first, second, third = effect[1], effect[2], effect[3], effect[4], effect[5]
-    if letter == 'e' then
-      create(first, effect.known, effect.head, second, options)
-    elseif letter == 'p' then
-      publish(first, second, third)
-    else
-      apply_put(first, second, options, third)
-    end
-  end
-end
-
 -- `tail` is the reason \31 and, with a '=' before it, the result.
 local function end_with(id, row, verdict, keep, tail)
   local head, front = row.head, row.front
@@ -108,7 +68,7 @@ local function settle(id, data, own, row)
   if step and step <= step_in(row.text) then return 'R' end
   if own and not expectations_hold(own) then return 'C' end
   local goes_on = GOING_ON[letter] and not row.cancelling -- what it waits for may be among the effects
-  if own and goes_on then apply(own) end
+  if own and goes_on then apply_effects(own) end
   if step then
     set(live, id, sub(row.text, 1, 40) .. pack('>I4', step) .. sub(row.text, 45))
     note('h', id)
@@ -119,7 +79,7 @@ local function settle(id, data, own, row)
     remove(leases, id)
     outcomes[letter](id, row, sub(data, 20, -2), ARGV[keeps.first + high * 256 + low - 1])
   end
-  if own and not goes_on then apply(own) end -- an effect may take the unique key of a job that ends
+  if own and not goes_on then apply_effects(own) end -- an effect may take the unique key of a job that ends
   return 'W'
 end
 
@@ -137,7 +97,7 @@ local function rows_of(ids)
 end
 
 local function settle_all()
-  local verdicts, by = {}, effects.count > 0 and effects_by_settlement() or {}
+  local verdicts, by = {}, effects.count > 0 and effects_by_number(effects) or {}
   local ids, first = column(settlements, 1), settlements.first
   local settled = rows_of(ids)
   for i = 1, #ids do verdicts[i] = settle(ids[i], ARGV[first + 2 * i - 1], by[i], settled[i]) end

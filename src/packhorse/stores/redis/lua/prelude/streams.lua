@@ -2,7 +2,7 @@
 -- gives: LIFECYCLE LOG publish offsets changes note dropped_jobs look_for_watchers close conclude
 -- gives: conclude_if_room
 LIFECYCLE, LOG = 'packhorse.jobs', 10000
-local CHANGES = { 'q', 's', 'h', 'd', 'r', 'w', 'k', 'c', 'l', 'p', 'u' }
+local CHANGES = { 'l', 'h', 'd', 'r', 'w', 'k', 'c', 'p', 'u', 'q', 's' } -- as they follow each other in one call
 
 local published = {}
 function publish(stream, data, name)

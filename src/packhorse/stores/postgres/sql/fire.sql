@@ -1,0 +1,1 @@
+SELECT {schema}.fire_1($1, $2, $3);

@@ -1,0 +1,18 @@
+-- Try all that scripts do on a key of no meaning; answers the commands that this user may not run. A verb that is
+-- refused half way would leave half of its writes behind.
+local probe, denied = key('probe'), {}
+for _, form in ipairs({
+  { 'HSET', 'a', '1' }, { 'HGET', 'a' }, { 'HGETALL' }, { 'HMGET', 'a' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', '0' },
+  { 'HINCRBY', 'a', '1' }, { 'HDEL', 'b' }, { 'LINDEX', '0' }, { 'LLEN' }, { 'LPOP' }, { 'LPOS', 'a' },
+  { 'LRANGE', '0', '0' }, { 'LTRIM', '0', '0' }, { 'RPUSH', 'a' }, { 'SADD', 'a' }, { 'SISMEMBER', 'a' }, { 'SMEMBERS' },
+  { 'SREM', 'a' }, { 'XADD', '*', 'a', '1' }, { 'XTRIM', 'MAXLEN', '0' }, { 'ZADD', '1', 'a' }, { 'ZCARD' },
+  { 'ZRANGE', '0', '0' }, { 'ZRANGEBYLEX', '-', '+' }, { 'ZRANGEBYSCORE', '0', '0' }, { 'ZRANK', 'a' }, { 'ZREM', 'a' },
+  { 'ZSCORE', 'a' }, { 'PUBLISH', 'a' }, { 'DEL' },
+}) do
+  local answer = redis.pcall(form[1], probe, unpack(form, 2))
+  local said = type(answer) == 'table' and answer.err
+  if said and (find(said, 'ACL failure', 1, true) or find(said, 'user executing', 1, true) or find(said, 'NOPERM', 1, true)) then
+    denied[#denied + 1] = form[1]
+  end
+end
+return denied
