@@ -93,6 +93,7 @@ async def calls(store, lease) -> AsyncIterator:
     jobs, records = store.jobs, store.records
     yield jobs.enqueue([new()])
     yield jobs.exchange([], ask())
+    yield jobs.fire([[]])
     yield jobs.renew([lease], MINUTE)
     yield jobs.reap(1)
     yield jobs.release(WaitReason.LIMIT)
