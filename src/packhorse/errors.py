@@ -45,6 +45,13 @@ class DuplicateTask(ConfigError):
         super().__init__(f"The task {task!r} is registered already: give one of the two another name")
 
 
+class NoTransactions(ConfigError):
+    """A task that wants a transaction, where there cannot be one."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"There is no transaction here: {why}")
+
+
 class NotInAJob(ConfigError):
     """The context of a job was asked for by code that runs in none."""
 
@@ -210,6 +217,26 @@ class RecordConflict(JobError):
 
     def __init__(self) -> None:
         super().__init__("A record was changed by somebody else while this attempt ran: run it again")
+
+
+class TransactionOver(JobError):
+    """The transaction of an attempt was used after it had been committed or rolled back."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The transaction of this attempt is over, nothing more can be written in it: end the attempt, it is tried again"
+        )
+
+
+class TransactionTooLong(JobError):
+    """The transaction of an attempt held up all other writers for too long and was rolled back."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(
+            f"transaction-too-long: it was open for more than {seconds:g} s and was rolled back; do what takes time before "
+            "the first statement, or use PostgreSQL"
+        )
 
 
 class WorkerStuck(PackhorseError):

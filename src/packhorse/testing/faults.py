@@ -10,7 +10,7 @@ from packhorse.errors import OutcomeUnknown, StoreUnavailable
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
-from packhorse.stores.contract import Fleet, Jobs, Queues, Records, Store, Streams, Topic
+from packhorse.stores.contract import Fleet, Jobs, Queues, Records, Store, Streams, Topic, Transaction
 
 
 class DropRequest(msgspec.Struct, frozen=True):
@@ -89,6 +89,10 @@ class Faulty:
         """Answer a second store of the same place, with the same faults."""
         return Faulty(self._store.twin(), self._decide, clock=self._clock)
 
+    def transaction(self, limit: int) -> Transaction:
+        """Answer a transaction whose calls go wrong, as ``transaction.settle``."""
+        return cast(Transaction, _Transaction(self, self._store.transaction(limit)))
+
     async def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield the store's hints, or not."""
         async with aclosing(cast(AsyncGenerator[None, None], self._store.wakes(topic))) as hints:
@@ -125,5 +129,22 @@ class _Facet:
 
         async def call(*args: Any, **options: Any) -> Any:
             return await self._faulty.call(f"{self._name}.{verb}", real, *args, **options)
+
+        return call
+
+
+class _Transaction:
+    """A transaction of the store in front."""
+
+    def __init__(self, faulty: Faulty, real: Transaction) -> None:
+        self._faulty, self._real = faulty, real
+
+    @property
+    def begun(self) -> bool:
+        return self._real.begun
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        async def call(*args: Any) -> Any:
+            return await self._faulty.call(f"transaction.{verb}", getattr(self._real, verb), *args)
 
         return call

@@ -20,7 +20,7 @@ from packhorse.errors import (
 
 Row = asyncpg.Record
 
-_CONNECT = 10.0
+CONNECT = 10.0
 _COMMAND = 10.0
 _TRIES = 8
 
@@ -33,7 +33,7 @@ _LAYOUT = (
     asyncpg.UndefinedFunctionError,
     asyncpg.UndefinedObjectError,
 )
-_BROKEN = (
+BROKEN = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -78,7 +78,7 @@ class Database:
             min_size=1,
             max_size=self._size,
             command_timeout=_COMMAND,
-            timeout=_CONNECT,
+            timeout=CONNECT,
             statement_cache_size=self._cache,
             init=_prepare,
             reset=_leave,
@@ -86,7 +86,7 @@ class Database:
         try:
             await pool
         except _DRIVER as error:
-            _unreached(error)
+            unreached(error)
         self._pool, self._pid = pool, os.getpid()
 
     async def close(self) -> None:
@@ -97,7 +97,7 @@ class Database:
         if self._running:
             await asyncio.wait(self._running, timeout=_COMMAND)
         try:
-            await asyncio.wait_for(pool.close(), _CONNECT)
+            await asyncio.wait_for(pool.close(), CONNECT)
         except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             pool.terminate()
 
@@ -115,7 +115,7 @@ class Database:
         try:
             connection = await _connected(self._url)
         except _DRIVER as error:
-            _unreached(error)
+            unreached(error)
         try:
             yield connection
         except _DRIVER as error:
@@ -142,9 +142,9 @@ class Database:
         self, pool: "asyncpg.Pool[asyncpg.Record]", sql: str, params: Sequence[object], lost: type[StoreError]
     ) -> list[Row]:
         try:
-            connection = await pool.acquire(timeout=_CONNECT)
+            connection = await pool.acquire(timeout=CONNECT)
         except _DRIVER as error:
-            _unreached(error)
+            unreached(error)
         try:
             for _ in range(_TRIES - 1):
                 try:
@@ -169,7 +169,7 @@ async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
 
 async def _connected(url: str) -> "asyncpg.Connection[asyncpg.Record]":
     """Connect to the end even if the caller is cancelled: given up half way, the driver leaves an error behind."""
-    connecting = asyncio.ensure_future(asyncpg.connect(url, timeout=_CONNECT, statement_cache_size=0))
+    connecting = asyncio.ensure_future(asyncpg.connect(url, timeout=CONNECT, statement_cache_size=0))
     try:
         return await asyncio.shield(connecting)
     except asyncio.CancelledError:
@@ -180,12 +180,12 @@ async def _connected(url: str) -> "asyncpg.Connection[asyncpg.Record]":
 
 async def _hang_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     try:
-        await connection.close(timeout=_CONNECT)
+        await connection.close(timeout=CONNECT)
     except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         connection.terminate()
 
 
-def _unreached(error: Exception) -> NoReturn:
+def unreached(error: Exception) -> NoReturn:
     """Nothing was sent, so nothing can have happened."""
     raise StoreUnavailable(f"PostgreSQL was not reached ({_words(error)}): check the address and the server") from error
 
@@ -201,7 +201,7 @@ def _translate(error: Exception, lost: type[StoreError]) -> NoReturn:
         raise StoreFull(f"PostgreSQL has no room ({_words(error)}): free space, then repeat the call") from error
     if isinstance(error, (*_REFUSED, *_AGAIN)):
         raise StoreUnavailable(f"PostgreSQL refused the call ({_words(error)}): repeat it later") from error
-    if isinstance(error, _BROKEN) and not isinstance(error, ValueError):  # those are about a parameter
+    if isinstance(error, BROKEN) and not isinstance(error, ValueError):  # those are about a parameter
         raise lost(
             f"The connection to PostgreSQL broke ({_words(error)}): repeat the call with the same ids"
         ) from error

@@ -19,7 +19,9 @@ from packhorse.stores.postgres.namespace import Namespace
 from packhorse.stores.postgres.queues import PostgresQueues
 from packhorse.stores.postgres.records import PostgresRecords
 from packhorse.stores.postgres.streams import PostgresStreams
+from packhorse.stores.postgres.transaction import Lounge, PostgresTransaction
 from packhorse.stores.postgres.wakes import Wakes
+from packhorse.stores.postgres.within import PostgresWithin
 from packhorse.stores.sql.migrate import check, pending, standing
 
 
@@ -40,6 +42,7 @@ class PostgresStore:
         self._database = Database(url, size=size)
         self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
         self._wakes = Wakes(self._database, self._layout.channel)
+        self._lounge = Lounge(url)
         self.jobs = PostgresJobs(self._namespace)
         self.queues = PostgresQueues(self._namespace)
         self.records = PostgresRecords(self._namespace)
@@ -58,11 +61,13 @@ class PostgresStore:
                 "just done: ALTER ROLE ... RESET default_transaction_isolation, or use another role"
             )
         await self._database.open()
+        self._lounge.open()
         self._wakes.open()
 
     async def close(self) -> None:
         """Let go of everything; a closed store refuses calls, and closing twice is harmless."""
         await self._wakes.close()
+        await self._lounge.close()
         await self._database.close()
 
     async def migrate(self) -> list[str]:
@@ -102,6 +107,10 @@ class PostgresStore:
         """Answer a second store of the same place, with connections of its own."""
         namespace = self._layout.namespace
         return PostgresStore(self._url, namespace=namespace, clock=self._clock, events=self._events, size=2)
+
+    def transaction(self, limit: int) -> PostgresTransaction:  # noqa: ARG002 - it holds up nobody but for its own rows
+        """Answer a transaction for one attempt, on one of a few connections that are there for that."""
+        return PostgresTransaction(self._lounge, PostgresWithin(self._namespace))
 
     async def maintain(self) -> list[str]:
         """Vacuum the narrow tables that have many dead rows, and answer which.

@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import NoReturn
 
+from packhorse.errors import NoTransactions
 from packhorse.model.clock import Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
@@ -94,6 +96,13 @@ class RedisStore:
     def twin(self) -> "RedisStore":
         """Answer a second store of the same place, with connections of its own."""
         return self._make()
+
+    def transaction(self, limit: int) -> NoReturn:  # noqa: ARG002
+        """Refuse: what a handler writes elsewhere cannot be committed with what is stored here."""
+        raise NoTransactions(
+            "a store on Redis has none; keep the store in the database that the handler writes to (SQLite or PostgreSQL), "
+            "or write without transaction= and let current().idempotency_key tell a repeat"
+        )
 
     async def maintain(self) -> list[str]:
         """Answer that nothing was tidied: Redis leaves nothing behind."""

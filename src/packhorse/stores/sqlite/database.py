@@ -1,6 +1,5 @@
 """The database file: one writer thread that merges what waits into one transaction, one reader thread, wake-ups.
 
-Between processes, a lock file of our own is taken before each write: SQLite's own busy handler sleeps and starves.
 A database in memory has one connection and runs inline.
 """
 
@@ -12,33 +11,24 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from packhorse.errors import (
-    DurabilityNotMet,
-    StoreClosed,
-    StoreUnavailable,
-)
+from packhorse.errors import DurabilityNotMet, StoreClosed, StoreUnavailable
 from packhorse.model.clock import SYSTEM, Clock
+from packhorse.model.lease import Verdict
 from packhorse.stores.contract import Topic
+from packhorse.stores.sqlite.file import FLOOR, File
 from packhorse.stores.sqlite.forks import FORKS
+from packhorse.stores.sqlite.hold import Gate, Hold
 from packhorse.stores.sqlite.line import Call, Line, answer
 from packhorse.stores.sqlite.step import SQL, Step
 from packhorse.stores.sqlite.translate import translated, unsure
 from packhorse.stores.sqlite.wakes import Wakes
 
-try:
-    import fcntl
-except ImportError:  # Windows: SQLite's own locking has to do
-    fcntl = None  # type: ignore[assignment]
-
 T = TypeVar("T")
 
-FLOOR = (3, 38)
 MERGED_CALLS = 500
 MERGED_TIME = 50_000
-BUSY_SECONDS = 30
-PRAGMAS = ("synchronous = FULL", "cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
 
 
 class Database:
@@ -46,7 +36,8 @@ class Database:
 
     def __init__(self, path: str, *, clock: Clock | None, events: bool) -> None:
         self.path = path
-        self.memory = path == ":memory:"
+        self._file = File(path)
+        self.memory = self._file.memory
         self._clock = clock or SYSTEM
         self._events = events
         self._pid = 0
@@ -55,9 +46,10 @@ class Database:
         self.wakes = Wakes(path)
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
+        self._held: sqlite3.Connection | None = None  # apart, for what the user's statements leave behind
+        self._gate = Gate()  # memory has one connection: while it is held, calls wait
         self._writer: Line | None = None
         self._reader: Line | None = None
-        self._lock: int | None = None
         self._users = 0
 
     # -- opening and closing
@@ -75,37 +67,11 @@ class Database:
                 return
             self._pid = os.getpid()
             try:
-                if not self.memory:
-                    Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-                self._writing = self._writing_connection()
-                if not self.memory and fcntl is not None:
-                    self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._writing = self._file.create()
             except (sqlite3.Error, OSError) as error:
                 raise StoreUnavailable(
                     f"{self.path} cannot be opened: {error}; check the path and its permissions"
                 ) from error
-
-    def _writing_connection(self) -> sqlite3.Connection:
-        connection = self._connection()
-        if not self.memory:
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            if mode != "wal":
-                raise DurabilityNotMet(f"{self.path} cannot be kept in WAL mode: put it on a local disk")
-            connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        return connection
-
-    def _connection(self, uri: str = "") -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            uri or self.path,
-            uri=bool(uri),
-            isolation_level=None,
-            check_same_thread=False,
-            timeout=BUSY_SECONDS,
-            cached_statements=256,
-        )
-        for pragma in PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-        return connection
 
     def start(self) -> None:
         """Begin to serve calls, of one more user."""
@@ -113,7 +79,7 @@ class Database:
         self._users += 1
         if not self.memory and self._writer is None:
             with self._read_turn:
-                self._reading = self._connection()
+                self._reading = self._file.connection()
             self._writer = Line("packhorse-sqlite-writer", self._serve_writes)
             self._reader = Line("packhorse-sqlite-reader", self._serve_reads)
 
@@ -135,16 +101,16 @@ class Database:
             return
         with self._write_turn, self._read_turn:
             reading, writing, self._reading, self._writing = self._reading, self._writing, None, None
+            held, self._held = self._held, None
             if self._pid != os.getpid():
                 return
-            if reading is not None:
-                reading.close()
+            for connection in (reading, held):
+                if connection is not None:
+                    connection.close()
             if writing is not None:
-                with self._locked():
+                with self._file.locked():
                     writing.close()
-            if self._lock is not None:
-                os.close(self._lock)
-                self._lock = None
+            self._file.let_go()
 
     # -- serving calls
 
@@ -158,6 +124,8 @@ class Database:
         """Run a verb in a transaction; if ``skip`` has an answer from a mere look, without one."""
         writing = self._alive(self._writing)
         if self.memory:
+            if self._gate.shut:
+                await self._gate.passed()
             with self._write_turn:
                 call = Call(work, skip)
                 self._transact(writing, deque([call]))
@@ -172,12 +140,23 @@ class Database:
         self._alive(self._writing)
         call = Call(work, None)
         if self.memory:
+            if self._gate.shut:
+                await self._gate.passed()
             with self._write_turn:
                 self._look(self._alive(self._writing), call)
                 call.deliver()
         else:
             self._alive(self._reader).put(call)
         return await call.future  # type: ignore[no-any-return]
+
+    async def hold(self, hold: Hold) -> None:
+        """Let an attempt have the writer when its turn has come; in memory, wait for that turn."""
+        self._alive(self._writing)
+        if not self.memory:
+            self._alive(self._writer).put_turn(lambda: self._serve_hold(hold))
+            return
+        await self._gate.close()
+        threading.Thread(target=self._serve_hold, args=(hold,), name="packhorse-sqlite-hold", daemon=True).start()
 
     def _alive(self, part: T | None) -> T:
         if self._pid != os.getpid() and self._pid:
@@ -188,12 +167,57 @@ class Database:
 
     def _serve_writes(self, line: Line) -> None:
         assert self._writing is not None
-        while calls := line.take(MERGED_CALLS):
-            waiting = deque(calls)
+        while True:
+            waiting = deque(line.take(MERGED_CALLS))
+            turn = line.take_turn()
+            if not (waiting or turn):
+                return
             while waiting:
                 with self._write_turn:  # another connection after a fork
                     served = self._transact(self._writing, waiting)
                 answer(served)
+            if turn:
+                turn()
+
+    def _serve_hold(self, hold: Hold) -> None:
+        """Lend the writer to an attempt: one transaction, of which nothing stays that was not committed inside."""
+        try:
+            with self._write_turn, self._file.locked():
+                self._lend(hold)
+        except Exception as error:  # noqa: BLE001 - the attempt gets it
+            hold.end(translated(error))
+        finally:
+            if self.memory:
+                self._gate.open()
+            hold.left.open()
+
+    def _lend(self, hold: Hold) -> None:
+        if not self.memory and self._held is None:
+            self._held = self._file.writing()
+        connection = self._alive(self._held or self._writing)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            hold.serve(connection)
+        finally:
+            _undo(connection)
+
+    def settle(self, connection: sqlite3.Connection, work: Callable[[Step], Verdict]) -> Verdict:
+        """End a transaction that was lent: commit if the settlement is written, else roll back."""
+        try:
+            step = self._step(connection)
+            verdict = work(step)
+            if verdict is not Verdict.WRITTEN:
+                return verdict
+            self.finish(step)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if connection.in_transaction:  # refused, perhaps by a constraint that was put off: nothing is written
+                raise
+            raise unsure(error) from error
+        finally:
+            _undo(connection)
+        self._tell(work=step.work, ends=step.ends)
+        return verdict
 
     def _serve_reads(self, line: Line) -> None:
         assert self._reading is not None
@@ -236,7 +260,7 @@ class Database:
         written: list[Call] = []
         committing = False
         try:
-            with self._locked():
+            with self._file.locked():
                 connection.execute("BEGIN IMMEDIATE")
                 begun = SYSTEM.steady()
                 step = self._step(connection)
@@ -255,11 +279,14 @@ class Database:
                 call.error = call.error or (unsure(error) if committing else translated(error))
                 served.append(call)
             return served
+        self._tell(work=work, ends=ends)
+        return served + written
+
+    def _tell(self, *, work: bool, ends: bool) -> None:
         if work:
             self.wakes.wake(Topic.WORK)
         if ends:
             self.wakes.wake(Topic.ENDS)
-        return served + written
 
     def _one(self, connection: sqlite3.Connection, call: Call, before: Step) -> Step:
         """Serve one call in a savepoint, so that its failure is its own."""
@@ -287,17 +314,6 @@ class Database:
             return True
         return call.result is not None
 
-    @contextlib.contextmanager
-    def _locked(self) -> Any:
-        if self._lock is None:
-            yield
-            return
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-
     # -- forks
 
     def before_fork(self) -> None:
@@ -305,25 +321,24 @@ class Database:
         for turn in (self._write_turn, self._read_turn, self._script_turn):
             turn.acquire()
         self.wakes.before_fork()
-        for connection in () if self.memory else (self._writing, self._reading):
+        for connection in () if self.memory else (self._writing, self._reading, self._held):
             if connection is not None:
                 with contextlib.suppress(sqlite3.Error):
                     connection.close()
+        self._held = None
 
     def after_fork(self) -> None:
         """Open the file again; if that fails, calls do until the store is opened anew."""
         with contextlib.suppress(sqlite3.Error, DurabilityNotMet):
             if self._writing is not None and not self.memory:
-                self._writing = self._writing_connection()
+                self._writing = self._file.writing()
             if self._reading is not None and not self.memory:
-                self._reading = self._connection()
+                self._reading = self._file.connection()
         self._go_on()
 
     def after_fork_in_child(self) -> None:
         """Let go of the lock file: the parent's lock would outlive the parent."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
+        self._file.let_go()
         self._go_on()
 
     def _go_on(self) -> None:
@@ -344,7 +359,7 @@ class Database:
         if self.memory or not self.running:
             with self._write_turn:
                 return self._alone(self._alive(self._writing), work)
-        with self._script_turn, contextlib.closing(self._connection()) as connection:
+        with self._script_turn, contextlib.closing(self._file.connection()) as connection:
             return self._alone(connection, work)
 
     def look(self, work: Callable[[sqlite3.Connection | None], T]) -> T:
@@ -354,7 +369,7 @@ class Database:
             with self._write_turn:
                 return work(self._writing if self.memory else None)
         try:
-            with self._script_turn, contextlib.closing(self._connection(f"{path.as_uri()}?mode=ro")) as connection:
+            with self._script_turn, contextlib.closing(self._file.connection(f"{path.as_uri()}?mode=ro")) as connection:
                 return work(connection)
         except sqlite3.Error as error:
             raise StoreUnavailable(
@@ -363,7 +378,7 @@ class Database:
 
     def _alone(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            with self._locked():
+            with self._file.locked():
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     result = work(connection)

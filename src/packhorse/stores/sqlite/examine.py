@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from packhorse.model.finding import Durability, Finding, Grade, durability, size
-from packhorse.stores.sqlite.database import FLOOR
+from packhorse.stores.sqlite.file import FLOOR
 from packhorse.stores.sqlite.step import SQL
 
 SOUND = (3, 51, 3)  # before it, two connections that write and checkpoint at once could lose a commit

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from packhorse.errors import StoreClosed
-from packhorse.stores.sqlite.step import Step
 
-Work = Callable[[Step], Any]
+Work = Callable[[Any], Any]
+Turn = Callable[[], None]
 
 
 class Call:
@@ -37,11 +37,12 @@ class Call:
 
 
 class Line:
-    """Calls that wait for a thread: urgent ones first, each kind in order."""
+    """Calls that wait for a thread: urgent ones first, each kind in order; after each lot, one turn that takes longer."""
 
     def __init__(self, name: str, serve: Callable[["Line"], None]) -> None:
         self._calls: deque[Call] = deque()
         self._urgent: deque[Call] = deque()
+        self._turns: deque[Turn] = deque()
         self._there = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=serve, args=(self,), name=name, daemon=True)
@@ -50,20 +51,34 @@ class Line:
     def put(self, call: Call, *, urgent: bool = False) -> None:
         """Stand in line."""
         with self._there:
-            if self._stopping:
-                raise StoreClosed("The store is closed: open it again before calling it")
+            self._check()
             (self._urgent if urgent else self._calls).append(call)
             self._there.notify()
 
-    def take(self, most: int) -> list[Call]:
-        """Wait for calls and take those that are there; none when the line is closed and empty."""
+    def put_turn(self, turn: Turn) -> None:
+        """Stand in line to have the thread for a while."""
         with self._there:
-            while not (self._urgent or self._calls or self._stopping):
+            self._check()
+            self._turns.append(turn)
+            self._there.notify()
+
+    def _check(self) -> None:
+        if self._stopping:
+            raise StoreClosed("The store is closed: open it again before calling it")
+
+    def take(self, most: int) -> list[Call]:
+        """Wait for calls and take those that are there; none for a turn, and when the line is closed and empty."""
+        with self._there:
+            while not (self._urgent or self._calls or self._turns or self._stopping):
                 self._there.wait()
             taken: list[Call] = []
             while len(taken) < most and (self._urgent or self._calls):
                 taken.append((self._urgent or self._calls).popleft())
             return taken
+
+    def take_turn(self) -> Turn | None:
+        """The first who wants to have the thread for a while, if there is one."""
+        return self._turns.popleft() if self._turns else None
 
     def stop(self) -> None:
         """Serve what waits, then end the thread."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 from packhorse.errors import StoreClosed
 from packhorse.stores.contract import Topic
 from packhorse.stores.sqlite.database import Database
+from packhorse.stores.sqlite.hold import Hold
 from packhorse.stores.sqlite.step import Step
 
 T = TypeVar("T")
@@ -20,12 +21,17 @@ class Seat:
         self.database = database
         self._taken = False
 
-    async def take(self, check: Callable[[Connection], None]) -> None:
+    async def take(self, check: Callable[[Connection | None], None]) -> None:
         """Open the database, or join those who use it; ``check`` may refuse its layout."""
-        await asyncio.to_thread(self.database.script, check)
+        await asyncio.to_thread(self._open, check)
         if not self._taken:
             self._taken = True
             self.database.start()
+
+    def _open(self, check: Callable[[Connection | None], None]) -> None:
+        # By looking only: the caller may be in a transaction that has written, and would wait here for itself.
+        self.database.connect()
+        self.database.look(check)
 
     async def leave(self) -> None:
         """Refuse calls from now on."""
@@ -46,6 +52,11 @@ class Seat:
         """Run a look in a snapshot of its own."""
         self._check()
         return await self.database.read(work)
+
+    async def hold(self, hold: Hold) -> None:
+        """Let an attempt have the writer when its turn has come."""
+        self._check()
+        await self.database.hold(hold)
 
     def listen(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for."""

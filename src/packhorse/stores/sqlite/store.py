@@ -21,6 +21,7 @@ from packhorse.stores.sqlite.records import SQLiteRecords
 from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL
 from packhorse.stores.sqlite.streams import SQLiteStreams
+from packhorse.stores.sqlite.transaction import SQLiteTransaction
 
 PACKAGE = "packhorse.stores.sqlite"
 
@@ -51,7 +52,8 @@ class SQLiteStore:
 
     async def migrate(self) -> list[str]:
         """Bring the layout up to date and answer the names of the steps taken."""
-        return await asyncio.to_thread(self._seat.database.script, _migrate)
+        taken = await asyncio.to_thread(self._seat.database.look, _taken)  # no lock if there is nothing to do
+        return await asyncio.to_thread(self._seat.database.script, _migrate) if pending(MIGRATIONS, taken) else []
 
     async def steps(self) -> list[Step]:
         """Answer the steps of the layout in order, each with its text and how it stands."""
@@ -72,6 +74,10 @@ class SQLiteStore:
         twin = SQLiteStore.__new__(SQLiteStore)
         twin._sit(Seat(self._seat.database))
         return twin
+
+    def transaction(self, limit: int) -> SQLiteTransaction:
+        """Answer a transaction for one attempt; while it is open nobody else writes, so it ends after the limit."""
+        return SQLiteTransaction(self._seat, limit)
 
     async def maintain(self) -> list[str]:
         """Answer that nothing was tidied: the writer checkpoints by itself."""

@@ -1,0 +1,225 @@
+"""The transaction of one attempt: a connection of its own for as long as it is open, of which there are few."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import asyncpg
+
+from packhorse.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, TransactionOver
+from packhorse.model.lease import Settlement, Verdict
+from packhorse.stores.contract import Row, Statement
+from packhorse.stores.postgres.database import BROKEN, CONNECT, unreached
+from packhorse.stores.postgres.within import PostgresWithin
+from packhorse.stores.sql.steering import refuse_steering
+
+T = TypeVar("T")
+Connection = Any  # what a pool lends
+
+MOST = 8
+COMMAND = 30.0
+UNDO = 5.0
+
+
+class Lounge:
+    """Connections for transactions, apart from those for everything else; whoever comes when all are lent waits."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._pid = 0
+        self._opening = asyncio.Lock()
+        self._ending: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def open(self) -> None:
+        """Lend from now on; there is no connection before the first is wanted."""
+        self._closed = False
+
+    async def lend(self) -> Connection:
+        """A connection, once one is free."""
+        if self._closed or (self._pool is not None and self._pid != os.getpid()):
+            raise StoreClosed("The store is not open here: call `await store.open()` first")
+        if self._pool is None:
+            self._pid = os.getpid()
+            self._pool = asyncpg.create_pool(
+                self._url, min_size=0, max_size=MOST, command_timeout=COMMAND, timeout=CONNECT
+            )
+        try:
+            async with self._opening:
+                await self._pool  # makes it ready, the first time
+            return await self._pool.acquire()
+        except BROKEN as error:
+            unreached(error)
+
+    async def take_back(self, connection: Connection, *, sound: bool) -> None:
+        """Have a connection again, or done with it."""
+        if not sound:
+            connection.terminate()
+        assert self._pool is not None
+        try:
+            await self._pool.release(connection, timeout=UNDO)
+        except (*BROKEN, asyncpg.PostgresError):
+            connection.terminate()
+
+    async def to_its_end(self, ending: Awaitable[T]) -> T:
+        """Do something to its end, also if the caller is cancelled."""
+        task = asyncio.ensure_future(ending)
+        self._ending.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._ending.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited for it has it too; nobody may have waited
+
+    async def close(self) -> None:
+        """Let transactions that are about to end do so; what is open then is rolled back by the server."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is None or self._pid != os.getpid():
+            return
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=COMMAND)
+        try:
+            await asyncio.wait_for(pool.close(), UNDO)
+        except (*BROKEN, asyncpg.PostgresError):
+            pool.terminate()
+
+
+class PostgresTransaction:
+    """Begins with the first statement. Statements given at once run one after the other."""
+
+    def __init__(self, lounge: Lounge, within: PostgresWithin) -> None:
+        self._lounge, self._within = lounge, within
+        self._connection: Connection | None = None
+        self._running: asyncio.Task[Any] | None = None
+        self._turn = asyncio.Lock()
+        self._over = False
+        self.begun = False
+
+    async def execute(self, sql: str, *params: object) -> int:
+        """Run a statement and answer how many rows it changed."""
+        refuse_steering(sql)
+
+        async def work(connection: Connection) -> int:
+            if params:
+                return _count(await connection.execute(sql, *params))
+            statement = await connection.prepare(sql)  # sent plain, it might be several, with an end among them
+            await statement.fetch()
+            return _count(statement.get_statusmsg())
+
+        return await self._run(work)
+
+    async def fetch(self, sql: str, *params: object) -> list[Row]:
+        """Run a statement and answer its rows."""
+        refuse_steering(sql)
+        return await self._run(lambda connection: connection.fetch(sql, *params))
+
+    async def connection(self) -> object:
+        """The connection itself; it is not to be committed."""
+
+        async def itself(connection: Connection) -> Connection:
+            return connection
+
+        return await self._run(itself)
+
+    async def settle(self, settlement: Settlement) -> Verdict:
+        """Write an outcome with its effects, and commit."""
+        statement = self._within.settle([settlement])
+        return await self._lounge.to_its_end(self._settle(statement))
+
+    async def roll_back(self) -> None:
+        """Undo all of it; a statement that runs is given up."""
+        self._over = True
+        if self._running is not None:
+            self._running.cancel()
+        await self._lounge.to_its_end(self._undo())
+
+    async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        self.begun = True
+        async with self._turn:
+            if self._over:
+                raise TransactionOver
+            self._running = asyncio.ensure_future(self._do(work))
+            try:
+                return await self._running  # type: ignore[no-any-return]
+            finally:
+                self._running = None
+
+    async def _do(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        return await work(await self._opened())
+
+    async def _opened(self) -> Connection:
+        if self._connection is None:
+            connection = await self._lounge.lend()
+            self._transaction = connection.transaction()
+            try:
+                await self._transaction.start()
+            except BaseException:
+                await self._lounge.to_its_end(self._lounge.take_back(connection, sound=False))
+                raise
+            self._connection = connection
+        return self._connection
+
+    async def _settle(self, statement: Statement[tuple[Verdict, ...]]) -> Verdict:
+        async with self._turn:
+            if self._over:
+                raise TransactionOver
+            self._over = True
+            connection = await self._opened()
+            try:
+                if (
+                    not connection.is_in_transaction()
+                ):  # ended by hand: what it wrote is written, and the job is not done
+                    raise TransactionOver
+                [verdict] = statement.read(await connection.fetchval(statement.text, statement.value))
+            except BROKEN as error:
+                await self._leave(sound=False)
+                raise StoreUnavailable(f"The connection to PostgreSQL broke ({error}): nothing was written") from error
+            except BaseException:
+                await self._roll_back()
+                raise
+            if verdict is Verdict.WRITTEN:
+                await self._commit()
+            else:
+                await self._roll_back()
+            return verdict
+
+    async def _commit(self) -> None:
+        try:
+            await self._transaction.commit()
+        except BROKEN as error:
+            await self._leave(sound=False)
+            raise OutcomeUnknown(f"The connection to PostgreSQL broke while it committed ({error})") from error
+        except BaseException:
+            await self._leave(sound=True)  # refused, perhaps by a constraint that was put off: nothing is written
+            raise
+        await self._leave(sound=True)
+
+    async def _undo(self) -> None:
+        async with self._turn:
+            await self._roll_back()
+
+    async def _roll_back(self) -> None:
+        if self._connection is None:
+            return
+        try:
+            await asyncio.wait_for(self._transaction.rollback(), UNDO)
+        except (*BROKEN, asyncpg.PostgresError):
+            await self._leave(sound=False)
+        else:
+            await self._leave(sound=True)
+
+    async def _leave(self, *, sound: bool) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await self._lounge.take_back(connection, sound=sound)
+
+
+def _count(status: str) -> int:
+    """How many rows a statement changed: the last word of what the server says of it."""
+    last = status.rpartition(" ")[2]
+    return int(last) if last.isdigit() and not status.startswith("SELECT") else 0

@@ -1,0 +1,139 @@
+"""The writer, held by one attempt for a bounded time: what it is told runs between one BEGIN and one COMMIT."""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from packhorse.errors import TransactionOver, TransactionTooLong
+from packhorse.model import caps
+from packhorse.model.clock import SYSTEM
+from packhorse.stores.sqlite.line import Call, answer
+
+T = TypeVar("T")
+
+LOOK = 10_000  # instructions of SQLite between two looks at the clock
+
+
+class Hold:
+    """Stands in the writer's line. Once it is its turn, calls run on the writer until one of them ends the transaction.
+
+    Others wait meanwhile, so it is over after ``limit``, counted from its turn, whatever the attempt does.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._until = 0
+        self._told: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+        self._why: BaseException | None = None
+        self.left = Gate(shut=True)  # open once the writer is free again
+
+    # -- the attempt's side
+
+    async def tell(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Have something done on the writer, in order."""
+        call = Call(work, None)
+        with self._turn:
+            if self._why is not None:
+                raise self._why
+            self._told.put(call)
+        return await call.future  # type: ignore[no-any-return]
+
+    # -- the writer's side
+
+    def serve(self, connection: sqlite3.Connection) -> None:
+        """Run what is told until the transaction is over or time is up; what is then open is left to be rolled back."""
+        if self._why is not None:  # given up while it stood in line
+            return
+        self._until = SYSTEM.steady() + self._limit
+        connection.set_progress_handler(self._late, LOOK)
+        try:
+            while connection.in_transaction and (call := self._next()) is not None:
+                self._run(call, connection)
+                answer([call])
+        finally:
+            connection.set_progress_handler(None, 0)
+        self.end(self._too_long() if connection.in_transaction else TransactionOver())
+
+    def end(self, why: BaseException) -> None:
+        """Take no more calls, and fail those that wait."""
+        with self._turn:
+            self._why = self._why or why
+        waiting = []
+        with suppress(queue.Empty):
+            while True:
+                if (call := self._told.get_nowait()) is not None:
+                    call.error = self._why
+                    waiting.append(call)
+        answer(waiting)
+        self._told.put(None)  # the writer may wait for the next call
+
+    def _next(self) -> Call | None:
+        left = self._until - SYSTEM.steady()
+        if left <= 0:
+            return None
+        try:
+            return self._told.get(timeout=left / caps.SECOND)
+        except queue.Empty:
+            return None
+
+    def _run(self, call: Call, connection: sqlite3.Connection) -> None:
+        try:
+            call.result = call.work(connection)
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            interrupted = isinstance(error, sqlite3.OperationalError) and self._late()
+            call.error = self._too_long() if interrupted else error
+
+    def _late(self) -> bool:
+        return SYSTEM.steady() >= self._until
+
+    def _too_long(self) -> TransactionTooLong:
+        return TransactionTooLong(self._limit / caps.SECOND)
+
+
+class Gate:
+    """Lets everybody through until somebody shuts it; those who come then, on whatever loop, wait until it is open."""
+
+    def __init__(self, *, shut: bool = False) -> None:
+        self.shut = shut
+        self._turn = threading.Lock()
+        self._waiting: deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]]] = deque()
+
+    async def close(self) -> None:
+        """Shut it, once it is open."""
+        while True:
+            with self._turn:
+                if not self.shut:
+                    self.shut = True
+                    return
+            await self.passed()
+
+    async def passed(self) -> None:
+        """Wait until it is open."""
+        loop = asyncio.get_running_loop()
+        while True:
+            with self._turn:
+                if not self.shut:
+                    return
+                future = loop.create_future()
+                self._waiting.append((loop, future))
+            await future
+
+    def open(self) -> None:
+        """Let everybody through, from any thread."""
+        with self._turn:
+            self.shut = False
+            waiting, self._waiting = self._waiting, deque()
+        for loop, future in waiting:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_wake, future)
+
+
+def _wake(future: "asyncio.Future[Any]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,298 @@
+"""What an attempt writes and its settlement are committed together, where there are transactions; elsewhere it is refused."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from packhorse.errors import InvalidOption, NoTransactions, TransactionOver, TransactionTooLong
+from packhorse.model.effect import Enqueue, Publish, Put
+from packhorse.model.job import State
+from packhorse.model.lease import Lease, Settlement, Verdict
+from packhorse.stores import open_store
+from packhorse.stores.contract import Store, Topic, Transaction
+from tests.conftest import kinds
+from tests.making import MINUTE, SECOND, Again, Done, end, new, one, put_in, state, take
+
+LONG = MINUTE
+SCHEMA = "create table if not exists business (id integer primary key, name text)"
+WRITE = "insert into business (id, name) values ({}, {})"
+
+
+@pytest.fixture(params=[kind for kind in kinds() if kind in ("sqlite", "memory", "postgres")])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def sql(kind: str) -> str:
+    """A statement that writes a business row, in the words of the database."""
+    return WRITE.format("$1", "$2") if kind == "postgres" else WRITE.format("?", "?")
+
+
+@pytest.fixture
+async def store(store: Store) -> AsyncIterator[Store]:
+    """A store whose database has a table of the user's own."""
+    for statement in (SCHEMA, "delete from business"):
+        await prepared(store, statement)
+    yield store
+    await prepared(store, "drop table business")
+
+
+async def prepared(store: Store, statement: str) -> None:
+    """Run a statement by a transaction: a job that does nothing else."""
+    await put_in(store, new(queue="prepare"))
+    [lease] = await take(store, 1, "prepare")
+    transaction = store.transaction(LONG)
+    await transaction.execute(statement)
+    assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
+
+
+async def business(store: Store) -> list[int]:
+    """The business rows that others see."""
+    transaction = store.transaction(LONG)
+    rows = await transaction.fetch("select id from business order by id")
+    await transaction.roll_back()
+    return [row["id"] for row in rows]
+
+
+async def leased(store: Store) -> Lease:
+    await put_in(store, new())
+    [lease] = await take(store)
+    return lease
+
+
+async def test_run_a_statement_of_the_attempt_and_answer_how_many_rows_it_changed(store, sql):
+    transaction = store.transaction(LONG)
+
+    assert await transaction.execute(sql, 1, "one") == 1
+    assert await transaction.execute("insert into business values (2, 'two'), (3, 'three')") == 2
+    assert await transaction.execute("update business set name = 'none' where id > 100") == 0
+    await transaction.roll_back()
+
+
+async def test_run_a_statement_of_the_attempt_and_answer_its_rows_by_position_and_by_name(store, sql):
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    [row] = await transaction.fetch("select id, name from business")
+
+    assert (row[0], row["name"], list(row.keys())) == (1, "one", ["id", "name"])
+    await transaction.roll_back()
+
+
+async def test_what_a_transaction_wrote_is_seen_by_nobody_else_before_it_is_settled(store, sql, kind):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    looking = asyncio.ensure_future(business(store))
+    if kind == "postgres":  # others need not wait for it
+        assert await looking == []
+    assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
+    if kind != "postgres":
+        assert await looking == [1]
+
+    assert await business(store) == [1]
+
+
+async def test_a_statement_that_fails_is_the_attempts_to_handle(store, sql):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+    await transaction.execute("savepoint before")
+
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        await transaction.execute(sql, 1, "again")
+    await transaction.execute("rollback to before")
+
+    assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
+    assert await business(store) == [1]
+
+
+@pytest.mark.parametrize("statement", ["commit", "  -- now\n ROLLBACK", "/* so */ begin", "End", "rollback work"])
+async def test_a_statement_that_would_end_the_transaction_is_refused(store, sql, statement):
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    with pytest.raises(InvalidOption, match="committed with the job"):
+        await transaction.execute(statement)
+
+    await transaction.roll_back()
+    assert await business(store) == []
+
+
+async def test_several_statements_at_once_are_refused(store, sql):
+    transaction = store.transaction(LONG)
+
+    with pytest.raises(Exception, match=r"(?i)multiple|one statement"):
+        await transaction.execute("insert into business values (1, 'one'); commit")
+
+    await transaction.roll_back()
+    assert await business(store) == []
+
+
+async def test_a_transaction_that_is_over_takes_no_more_statements(store, sql):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+    await transaction.settle(Settlement(lease, Done()))
+
+    with pytest.raises(TransactionOver):
+        await transaction.execute(sql, 2, "two")
+    with pytest.raises(TransactionOver):
+        await transaction.settle(Settlement(lease, Done()))
+    assert await business(store) == [1]
+
+
+async def test_answer_the_connection_itself_where_it_can_be_given_out_or_refuse(store, sql, kind):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+
+    if kind == "postgres":
+        connection = await transaction.connection()
+        async with connection.transaction():
+            await connection.execute(sql, 1, "one")
+        assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
+        assert await business(store) == [1]
+    else:
+        with pytest.raises(NoTransactions, match="factory"):
+            await transaction.connection()
+        assert not transaction.begun
+
+
+async def test_write_an_outcome_with_its_effects_and_commit_all_that_was_written_if_it_is_not_written_roll_all_of_it_back(
+    store, sql
+):
+    lease = await leased(store)
+    for _ in range(2):  # the second one writes nothing: this lease is settled
+        transaction = store.transaction(LONG)
+        await transaction.execute("insert into business select coalesce(max(id), 0) + 1, 'next' from business")
+        await transaction.settle(Settlement(lease, Done()))
+
+    assert await business(store) == [1]
+
+
+async def test_what_an_attempt_wrote_its_outcome_and_its_effects_are_there_together(store, sql):
+    lease = await leased(store)
+    transaction, follow_up = store.transaction(LONG), new()
+    await transaction.execute(sql, 1, "one")
+    effects = (Enqueue(follow_up), Publish("news", b"1"), Put("kind", "key", b"1"))
+
+    assert await transaction.settle(Settlement(lease, Done(b"7"), effects)) is Verdict.WRITTEN
+
+    done = await one(store, lease.id)
+    assert (done.state, done.result) == (State.DONE, b"7")
+    assert await state(store, follow_up.id) is State.READY
+    assert [event.data for event in await store.streams.read("news")] == [b"1"]
+    assert [record.value for record in await store.records.get("kind", ["key"])] == [b"1"]
+    assert await business(store) == [1]
+
+
+async def test_a_lease_that_was_lost_rolls_back_what_was_written_in_its_name(store, sql, clock):
+    lease = await leased(store)
+    clock.to(lease.until + 1)
+    await store.jobs.reap(10)
+    [second] = await take(store)
+    transaction, follow_up = store.transaction(LONG), new()
+    await transaction.execute(sql, 1, "one")
+
+    assert await transaction.settle(Settlement(lease, Done(), (Enqueue(follow_up),))) is Verdict.LOST
+
+    assert await business(store) == []
+    assert await state(store, follow_up.id) is None
+    assert await end(store, second, Done()) is Verdict.WRITTEN
+
+
+async def test_a_put_whose_expectation_fails_rolls_back_what_was_written_with_it(store, sql):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    verdict = await transaction.settle(Settlement(lease, Done(), (Put("kind", "key", b"1", expect=7),)))
+
+    assert verdict is Verdict.CONFLICT
+    assert await business(store) == []
+    assert await end(store, lease, Again()) is Verdict.WRITTEN
+
+
+async def test_a_settlement_repeated_after_its_transaction_was_committed_comes_back_as_repeated(store, sql):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+    await transaction.settle(Settlement(lease, Done()))
+
+    assert await end(store, lease, Again()) is Verdict.REPEATED
+    assert await state(store, lease.id) is State.DONE
+
+
+async def test_undo_what_was_written_and_keep_the_lease(store, sql):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    await transaction.roll_back()
+
+    assert await business(store) == []
+    assert await end(store, lease, Done()) is Verdict.WRITTEN
+
+
+async def test_rolling_back_a_transaction_that_is_over_or_never_began_is_harmless(store, sql):
+    never, over = store.transaction(LONG), store.transaction(LONG)
+    await never.roll_back()
+    lease = await leased(store)
+    await over.execute(sql, 1, "one")
+    await over.settle(Settlement(lease, Done()))
+    await over.roll_back()
+    await over.roll_back()
+
+    assert (never.begun, await business(store)) == (False, [1])
+
+
+async def test_answer_a_transaction_for_one_attempt_not_begun_or_refuse_where_there_are_none(store, sql):
+    transaction = store.transaction(LONG)
+    assert not transaction.begun
+    await put_in(store, new())  # nothing is open, nobody waits
+
+    await transaction.execute(sql, 1, "one")
+
+    assert transaction.begun
+    await transaction.roll_back()
+
+
+def test_a_store_without_transactions_refuses_one_and_says_what_to_use_instead():
+    with pytest.raises(NoTransactions, match=r"SQLite or PostgreSQL.*idempotency_key"):
+        open_store("redis://localhost").transaction(LONG)
+
+
+async def test_where_it_holds_up_all_other_writers_a_transaction_that_is_open_for_longer_than_the_limit_is_rolled_back(
+    store, sql, kind
+):
+    lease = await leased(store)
+    transaction = store.transaction(SECOND // 10)
+    await transaction.execute(sql, 1, "one")
+
+    if kind == "postgres":  # it holds up nobody
+        await put_in(store, new())
+        assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
+    else:
+        await put_in(store, new())  # waits until it is rolled back
+        with pytest.raises(TransactionTooLong, match="transaction-too-long"):
+            await transaction.settle(Settlement(lease, Done()))
+        assert await business(store) == []
+
+
+async def test_a_transaction_that_makes_work_wakes_a_worker(store, sql):
+    lease = await leased(store)
+    assert await take(store) == []
+    hints = store.wakes(Topic.WORK)
+    waking = asyncio.ensure_future(anext(hints))
+    await asyncio.sleep(0)
+    transaction: Transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    await transaction.settle(Settlement(lease, Done(), (Enqueue(new()),)))
+
+    async with asyncio.timeout(20):
+        await waking
+    await hints.aclose()
