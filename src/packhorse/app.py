@@ -22,6 +22,7 @@ from packhorse.jobs.options import Keep, Unique, options
 from packhorse.jobs.queue import Queue
 from packhorse.jobs.registry import AppRegistry
 from packhorse.jobs.search import fits, search
+from packhorse.jobs.sending import Parcel, send
 from packhorse.jobs.task import AsyncTask, OnExhausted, PlainTask, RunName, Task
 from packhorse.jobs.view import Job, Status
 from packhorse.model.backoff import Backoff
@@ -177,23 +178,32 @@ class App:
     # -- jobs
 
     @overload
-    async def enqueue(self, one: Call[A] | Flow[A], /) -> tuple[JobHandle[A]]: ...
-    @overload
-    async def enqueue(self, one: Call[A] | Flow[A], two: Call[B] | Flow[B], /) -> tuple[JobHandle[A], JobHandle[B]]: ...
+    async def enqueue(self, one: Call[A] | Flow[A], /, *, within: object | None = ...) -> tuple[JobHandle[A]]: ...
     @overload
     async def enqueue(
-        self, one: Call[A] | Flow[A], two: Call[B] | Flow[B], three: Call[C] | Flow[C], /
+        self, one: Call[A] | Flow[A], two: Call[B] | Flow[B], /, *, within: object | None = ...
+    ) -> tuple[JobHandle[A], JobHandle[B]]: ...
+    @overload
+    async def enqueue(
+        self,
+        one: Call[A] | Flow[A],
+        two: Call[B] | Flow[B],
+        three: Call[C] | Flow[C],
+        /,
+        *,
+        within: object | None = ...,
     ) -> tuple[JobHandle[A], JobHandle[B], JobHandle[C]]: ...
     @overload
-    async def enqueue(self, *calls: Call[Any] | Flow[Any]) -> tuple[JobHandle[Any], ...]: ...
-    async def enqueue(self, *calls: Call[Any] | Flow[Any]) -> tuple[JobHandle[Any], ...]:
-        """Enqueue several calls, of any tasks and queues, all or none."""
-        made = [call.jobs() for call in calls]
-        receipts = iter(await self.desk.send([job for jobs in made for job in jobs]))
-        handles = []
-        for call, jobs in zip(calls, made, strict=True):
-            handles.append(call.handle([next(receipts) for _ in jobs]))
-        return tuple(handles)
+    async def enqueue(
+        self, *calls: Call[Any] | Flow[Any], within: object | None = ...
+    ) -> tuple[JobHandle[Any], ...]: ...
+    async def enqueue(self, *calls: Call[Any] | Flow[Any], within: object | None = None) -> tuple[JobHandle[Any], ...]:
+        """Enqueue several calls, of any tasks and queues, all or none.
+
+        ``within`` a connection or session of yours, they are part of its transaction: there if and when it commits.
+        """
+        parcel = Parcel(calls, within)
+        return tuple(parcel.handles(await send(self.desk, parcel.jobs, parcel.within)))
 
     def job(self, id: str) -> JobHandle[Any]:
         """The handle of a job by its id, wherever it was enqueued."""

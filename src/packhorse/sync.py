@@ -6,7 +6,7 @@ from typing import Any, Self
 from packhorse.app import App
 from packhorse.jobs.call import Call
 from packhorse.jobs.flows import Flow
-from packhorse.jobs.portal import PORTAL
+from packhorse.jobs.sending import Parcel, send_blocking
 from packhorse.jobs.sync import SyncHandle, SyncQueue, forward
 
 
@@ -20,9 +20,11 @@ class SyncApp:
     close = forward(App.close)
     find = forward(App.find)
 
-    def enqueue(self, *calls: Call[Any] | Flow[Any]) -> list[SyncHandle[Any]]:
-        """Enqueue several calls, of any tasks and queues, all or none."""
-        return [SyncHandle(handle) for handle in PORTAL.run(self._async.enqueue(*calls))]
+    def enqueue(self, *calls: Call[Any] | Flow[Any], within: object | None = None) -> list[SyncHandle[Any]]:
+        """Enqueue several calls, of any tasks and queues, all or none; ``within`` a connection of yours, on this thread."""
+        parcel = Parcel(calls, within)
+        receipts = send_blocking(self._async.desk, parcel.jobs, parcel.within)
+        return [SyncHandle(handle) for handle in parcel.handles(receipts)]
 
     def job(self, id: str) -> SyncHandle[Any]:
         """The handle of a job by its id, wherever it was enqueued."""

@@ -33,6 +33,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     correlation: str | None = None
     unique: Unique | None = None
+    within: Any = None
     headers: Mapping[str, Any] = msgspec.field(default_factory=dict)
     options: Options = NOTHING
 
@@ -56,6 +57,7 @@ class Said(TypedDict, total=False):
     user: str | None
     correlation: str | None
     unique: Unique | Duration | None
+    within: object | None
     headers: Mapping[str, Any] | None
     attempts: int | None
     backoff: Backoff | None
@@ -80,6 +82,7 @@ def wish(
     user: str | None = None,
     correlation: str | None = None,
     unique: Unique | Duration | None = None,
+    within: object | None = None,
     headers: Mapping[str, Any] | None = None,
     attempts: int | None = None,
     backoff: Backoff | None = None,
@@ -108,6 +111,7 @@ def wish(
         user=user,
         correlation=correlation,
         unique=unique,
+        within=within,
         headers=plain(headers),
         options=options(
             attempts=attempts,
@@ -170,6 +174,13 @@ class Call(Generic[R_co]):
 
     def jobs(self) -> list[NewJob]:
         """The one job it is."""
+        if self.wish.within is not None:
+            why = "what is enqueued with the end of a job commits with that; leave within= out"
+            raise InvalidOption("within", self.wish.within, why)
+        return self.jobs_within()
+
+    def jobs_within(self) -> list[NewJob]:
+        """The one job it is, for those who send it within the transaction it names."""
         return [self.target.desk.job(self)]
 
     def handle(self, receipts: Sequence[Receipt]) -> "JobHandle[R_co]":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, over
 import msgspec
 
 from packhorse.errors import InvalidOption
+from packhorse.jobs import sending
 from packhorse.jobs.call import Call, Wish
 from packhorse.jobs.desk import Desk
 from packhorse.jobs.envelope import OnFailure, Shape
@@ -65,9 +66,9 @@ class Flow(Generic[R_co]):
         """The jobs it is made of, the last to run first."""
         return self._plan()
 
-    async def enqueue(self) -> "FlowHandle[R_co]":
-        """Store all of it, and answer at once."""
-        return self.handle(await self._desk.send(self.jobs()))
+    async def enqueue(self, *, within: object | None = None) -> "FlowHandle[R_co]":
+        """Store all of it, and answer at once; ``within`` a connection of yours, as part of its transaction."""
+        return self.handle(await sending.send(self._desk, self.jobs(), within))
 
     @property
     def sync(self) -> "SyncFlow[R_co]":
@@ -282,6 +283,8 @@ def _said(call: Call[Any]) -> Wish:
     if said.unique is not None:
         why = "a job of a flow is waited for, so it cannot be left out; give the last one an id= instead"
         raise InvalidOption("unique", said.unique, why)
+    if said.within is not None:
+        raise InvalidOption("within", said.within, "a flow is enqueued as a whole: say flow.enqueue(within=…)")
     return said
 
 

@@ -4,11 +4,12 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
-from packhorse.jobs.call import Said
+from packhorse.jobs.call import Call, Said
 from packhorse.jobs.chunks import Chunk, Position
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.portal import PORTAL
 from packhorse.jobs.queue import Queue
+from packhorse.jobs.sending import send_blocking
 from packhorse.model.duration import Duration
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class SyncHandle(Generic[R_co]):
         return repr(self._async)
 
 
+def _sent(call: Call[R]) -> SyncHandle[R]:
+    return SyncHandle(call.handle(send_blocking(call.target.desk, call.jobs_within(), call.wish.within)))
+
+
 class SyncTask(Generic[P, R]):
     """A task, for code without an event loop; ``task.using(…).sync`` has more said about its calls."""
 
@@ -99,7 +104,7 @@ class SyncTask(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **options: P.kwargs) -> SyncHandle[R]:
         """Store a job that calls the function with these arguments, and answer at once."""
-        return SyncHandle(PORTAL.run(self._async.enqueue(*args, **options)))
+        return _sent(self._async.call(*args, **options))
 
 
 class SyncFlow(Generic[R_co]):
@@ -108,9 +113,10 @@ class SyncFlow(Generic[R_co]):
     def __init__(self, flow: "Flow[R_co]") -> None:
         self._async = flow
 
-    def enqueue(self) -> SyncHandle[R_co]:
-        """Store all of it, and answer at once."""
-        return SyncHandle(PORTAL.run(self._async.enqueue()))
+    def enqueue(self, *, within: object | None = None) -> SyncHandle[R_co]:
+        """Store all of it, and answer at once; ``within`` a connection of yours, as part of its transaction."""
+        flow = self._async
+        return SyncHandle(flow.handle(send_blocking(flow._desk, flow.jobs(), within)))
 
 
 class SyncQueue:
@@ -121,7 +127,7 @@ class SyncQueue:
 
     def enqueue(self, task: str, data: Mapping[str, Any] | None = None, **said: Unpack[Said]) -> SyncHandle[Any]:
         """Store a job for a task by its name: another service's, or one whose name is only known now."""
-        return SyncHandle(PORTAL.run(self._async.enqueue(task, data, **said)))
+        return _sent(self._async.call(task, data, **said))
 
     pause = forward(Queue.pause)
     resume = forward(Queue.resume)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cas
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Entry, Run
 from packhorse.errors import ConfigError
+from packhorse.jobs import sending
 from packhorse.jobs.arguments import Arguments
 from packhorse.jobs.call import NO_WISH, Call, Wish, wish
 from packhorse.jobs.handle import JobHandle
@@ -76,6 +77,7 @@ class Using(Generic[P, R_co]):
         user: str | None = None,
         correlation: str | None = None,
         unique: Unique | Duration | None = None,
+        within: object | None = None,
         headers: Mapping[str, Any] | None = None,
         attempts: int | None = None,
         backoff: Backoff | None = None,
@@ -84,7 +86,7 @@ class Using(Generic[P, R_co]):
         keep_done: Keep | int | None = None,
         keep_dead: Keep | int | None = None,
     ) -> "Using[P, R_co]":
-        """The same with more said about its calls."""
+        """The same with more said about its calls. ``within`` a connection of yours: the job is part of its transaction."""
         said = wish(
             queue=queue,
             id=id,
@@ -95,6 +97,7 @@ class Using(Generic[P, R_co]):
             user=user,
             correlation=correlation,
             unique=unique,
+            within=within,
             headers=headers,
             attempts=attempts,
             backoff=backoff,
@@ -190,7 +193,7 @@ def make(desk: "Desk", function: Callable[P, Awaitable[R] | R], **said: Any) -> 
 
 async def send(call: Call[R]) -> JobHandle[R]:
     """Enqueue one call."""
-    return call.handle(await call.target.desk.send(call.jobs()))
+    return call.handle(await sending.send(call.target.desk, call.jobs_within(), call.wish.within))
 
 
 def named(function: Callable[..., Any]) -> str:

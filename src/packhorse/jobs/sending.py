@@ -1,0 +1,54 @@
+"""Jobs go to the store: by its own connections, or as part of a transaction of the caller's own."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from packhorse.errors import InvalidOption
+from packhorse.jobs import connections
+from packhorse.jobs.call import Call
+from packhorse.jobs.portal import PORTAL
+from packhorse.model.job import NewJob, Receipt
+
+if TYPE_CHECKING:
+    from packhorse.jobs.desk import Desk
+    from packhorse.jobs.flows import Flow
+
+
+async def send(desk: "Desk", jobs: Sequence[NewJob], within: object | None) -> list[Receipt]:
+    """Store jobs, all or none."""
+    if within is None:
+        return await desk.send(jobs)
+    store = await desk.store()
+    return await connections.run(within, store.jobs.within().enqueue(jobs))
+
+
+def send_blocking(desk: "Desk", jobs: Sequence[NewJob], within: object | None) -> list[Receipt]:
+    """Store jobs for code without an event loop; within a transaction, on the calling thread."""
+    if within is None:
+        return PORTAL.run(desk.send(jobs))
+    mine = connections.blocking(within)
+    store = PORTAL.run(desk.store())
+    return mine.run(store.jobs.within().enqueue(jobs))
+
+
+class Parcel:
+    """Calls and flows that are sent together."""
+
+    def __init__(self, calls: Sequence["Call[Any] | Flow[Any]"], within: object | None) -> None:
+        self._calls = calls
+        self._made = [call.jobs_within() if isinstance(call, Call) else call.jobs() for call in calls]
+        self.jobs = [job for jobs in self._made for job in jobs]
+        self.within = _said_once(calls, within)
+
+    def handles(self, receipts: Sequence[Receipt]) -> list[Any]:
+        """The handle of what came of each."""
+        each = iter(receipts)
+        return [call.handle([next(each) for _ in jobs]) for call, jobs in zip(self._calls, self._made, strict=True)]
+
+
+def _said_once(calls: Sequence["Call[Any] | Flow[Any]"], within: object | None) -> object | None:
+    said = [within, *(call.wish.within for call in calls if isinstance(call, Call))]
+    named = [one for one in said if one is not None]
+    if any(one is not named[0] for one in named):
+        raise InvalidOption("within", named[-1], "what is enqueued together is part of one transaction: give it once")
+    return named[0] if named else None
