@@ -37,7 +37,7 @@ def test_an_address_that_no_store_serves_is_refused_with_those_that_are(url):
         "mysql://user:hunter2@host/db",
         "postgresq://user:hunter2@host/db",
         "amqp://:hunter2@host",
-        "redis+sentinel://host/0?password=hunter2",
+        "redis+other://host/0?password=hunter2",
     ],
 )
 def test_a_refused_address_does_not_show_its_password(url):

@@ -8,6 +8,10 @@ from packhorse.model.clock import Clock
 from packhorse.stores.contract import Store
 
 NAMESPACE = "packhorse"
+_REDIS = (
+    "unix",
+    *(name + form for name in ("redis", "rediss", "valkey", "valkeys") for form in ("", "+sentinel", "+cluster")),
+)
 
 
 def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = None, events: bool = True) -> Store:
@@ -21,7 +25,7 @@ def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = No
         from packhorse.stores.sqlite.store import SQLiteStore
 
         return SQLiteStore(url, clock=clock, events=events)
-    if scheme in ("redis", "rediss", "valkey", "valkeys", "unix"):
+    if scheme in _REDIS:
         try:
             from packhorse.stores.redis.store import RedisStore
         except ModuleNotFoundError as error:

@@ -3,23 +3,28 @@
 import asyncio
 import os
 from typing import Any
-from urllib.parse import urlsplit
 
 from hiredis import pack_command  # redis-py packs in Python: a quarter of a profiled exchange
-from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, ResponseError
 
-from packhorse.errors import ConfigError, StoreClosed
+from packhorse.errors import DurabilityNotMet, StoreClosed
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
-from packhorse.stores.redis.refusals import ELSEWHERE, PASSING, broken, code_of, not_reached, refused
+from packhorse.stores.redis.address import Address
+from packhorse.stores.redis.refusals import Kind, NotReached, broken, code_of, kind_of, may_be_elsewhere, refused
 from packhorse.stores.redis.scripts import Script
+from packhorse.stores.redis.topology import BROKEN, topology_of
 
-CONNECT, CALL = 5, 10  # seconds
+CALL = 4  # seconds
 POOL = 8
 TRIES = 6
-_SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
+# Verbs of callers who are told that something is stored. What workers write is not waited for: a settlement that a
+# failover loses is lost with its effects, and the job runs again.
+LASTING = frozenset(
+    ("enqueue", "put", "drop_records", "publish", "cancel", "replay", "promote", "drop", "pause", "resume")
+)
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 
 
@@ -31,8 +36,10 @@ def chance() -> float:
 class Connections:
     """As many connections as are needed at once, up to a cap; the others wait their turn."""
 
-    def __init__(self, url: str) -> None:
-        self._make, self._options = _address(url)
+    def __init__(self, address: Address, tag: str) -> None:
+        self._topology = topology_of(address, tag)
+        self._replicas, self._patience = address.replicas, address.patience // 1000
+        self._known = False  # whether the server ever did what it was asked
         self._idle: list[AbstractConnection] = []
         self._turns = asyncio.Semaphore(POOL)
         self._running: set[asyncio.Task[Any]] = set()
@@ -60,7 +67,7 @@ class Connections:
     async def connect(self) -> AbstractConnection:
         """A connection outside the pool, for one who listens; to be given back with ``hang_up``."""
         self._check()
-        connection = await self._connected(self._make(**self._options))
+        connection = await self._topology.connect()
         self._lent.add(connection)
         return connection
 
@@ -69,21 +76,26 @@ class Connections:
         self._lent.discard(connection)
         await connection.disconnect(nowait=True)
 
+    def heard(self, error: BaseException) -> None:
+        """What one who listens met on its connection."""
+        self._topology.heard(error)
+
     async def read(self, *command: Any) -> Any:
         """Send one command that changes nothing."""
         return await self._shielded(command, writes=False)
 
-    async def run(self, script: Script, *arguments: Any) -> Any:
+    async def run(self, script: Script, keys: tuple[str, ...], *arguments: Any) -> Any:
         """Run a script by its checksum, or whole where the server does not have it."""
+        wants = {"writes": script.writes, "lasting": bool(self._replicas) and script.name in LASTING}
         try:
-            return await self._shielded(("EVALSHA", script.sha, 1, *arguments), writes=script.writes)
+            return await self._shielded(("EVALSHA", script.sha, len(keys), *keys, *arguments), **wants)
         except NoScriptError:
-            return await self._shielded(("EVAL", script.text, 1, *arguments), writes=script.writes)
+            return await self._shielded(("EVAL", script.text, len(keys), *keys, *arguments), **wants)
 
-    async def _shielded(self, command: tuple[Any, ...], *, writes: bool) -> Any:
+    async def _shielded(self, command: tuple[Any, ...], *, writes: bool, lasting: bool = False) -> Any:
         """A cancelled caller goes its way while the call comes to its end, so no answer is left for the next one."""
         self._check()
-        task = asyncio.create_task(self._patient(command, writes=writes))
+        task = asyncio.create_task(self._patient(command, writes=writes, lasting=lasting))
         self._running.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
@@ -99,35 +111,49 @@ class Connections:
                 "This store is not open in this process: call `await store.open()` in the process that uses it"
             )
 
-    async def _patient(self, command: tuple[Any, ...], *, writes: bool) -> Any:
-        """Ask again, a few times, a server that is loading, busy or without its primary."""
+    async def _patient(self, command: tuple[Any, ...], *, writes: bool, lasting: bool) -> Any:
+        """Ask again, a few times, a server that is loading, busy or without its primary, or the one in its place."""
         for attempt in range(1, TRIES + 1):
             try:
-                return await self._exchange(command, writes=writes)
+                answer = await self._exchange(command, writes=writes, lasting=lasting)
+                self._known = True
+                return answer
             except NoScriptError:
                 raise
             except (ResponseError, Disconnected) as error:  # LOADING and the like come as the latter, but are answers
-                if code_of(error) not in PASSING or attempt == TRIES:
-                    raise refused(error) from error
+                if attempt == TRIES or not self._worth_repeating(error):
+                    raise refused(error, known=self._known) from error
+                if code_of(error) == "MOVED" and attempt == 1:
+                    continue  # it says where to go
+            except NotReached:
+                if attempt == TRIES or not self._topology.moves:
+                    raise
             await SYSTEM.sleep(_PAUSES.delay(attempt, chance()))
         raise AssertionError("the last try returns or raises")
 
-    async def _exchange(self, command: tuple[Any, ...], *, writes: bool) -> Any:
+    def _worth_repeating(self, error: BaseException) -> bool:
+        kind = kind_of(error)
+        return kind is Kind.PASSING or (kind is Kind.ELSEWHERE and self._topology.moves)
+
+    async def _exchange(self, command: tuple[Any, ...], *, writes: bool, lasting: bool) -> Any:
         async with self._turns:
             connection = await self._lend()
             sound = False
             try:
-                async with asyncio.timeout(CALL):
-                    await connection.send_packed_command(pack_command(command), check_health=False)
-                    answer = await connection.read_response()
+                async with asyncio.timeout(CALL + (self._patience / 1000 if lasting else 0)):
+                    answer = await (self._lasting if lasting else _asked)(connection, command)
                 sound = True
                 return answer
-            except ResponseError as error:
-                sound = code_of(error) not in ELSEWHERE
+            except DurabilityNotMet:
+                sound = True
                 raise
-            except (RedisError, OSError, TimeoutError, EOFError) as error:
+            except ResponseError as error:
+                sound = not may_be_elsewhere(error)
+                self._topology.heard(error)
+                raise
+            except BROKEN as error:
+                self._topology.heard(error)
                 if code_of(error):
-                    sound = True
                     raise
                 raise broken(error, writes=writes) from error
             finally:
@@ -136,13 +162,32 @@ class Connections:
                 else:
                     await self._drop(connection)
 
+    async def _lasting(self, connection: AbstractConnection, command: tuple[Any, ...]) -> Any:
+        """The answer, once enough replicas have what was written; both are asked for in one go."""
+        wait: Any = ("WAIT", self._replicas, self._patience)
+        await connection.send_packed_command(pack_command(command) + pack_command(wait), check_health=False)
+        answer: Any
+        try:
+            answer = await connection.read_response()
+        except ResponseError as error:
+            answer = error
+        have = await connection.read_response()
+        if isinstance(answer, ResponseError):
+            raise answer
+        if have < self._replicas:
+            raise DurabilityNotMet(
+                f"{have} of {self._replicas} replicas have it after {self._patience} ms: it is stored on the primary and "
+                "a failover may lose it; repeat the call with the same ids to wait again"
+            )
+        return answer
+
     async def _lend(self) -> AbstractConnection:
         while self._idle:
             connection = self._idle.pop()
             if not _ended(connection):
                 return connection
             await connection.disconnect(nowait=True)
-        return await self._connected(self._make(**self._options))
+        return await self._topology.connect()
 
     async def _drop(self, connection: AbstractConnection) -> None:
         """One broken connection means that the others lead to the same place: make all of them anew."""
@@ -150,33 +195,13 @@ class Connections:
         for one in (connection, *idle):
             await one.disconnect(nowait=True)
 
-    @staticmethod
-    async def _connected(connection: AbstractConnection) -> AbstractConnection:
-        try:
-            await connection.connect()  # type: ignore[no-untyped-call]
-        except (RedisError, OSError, TimeoutError, EOFError) as error:
-            await connection.disconnect(nowait=True)
-            raise not_reached(error) from error
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
-        return connection
+
+async def _asked(connection: AbstractConnection, command: tuple[Any, ...]) -> Any:
+    await connection.send_packed_command(pack_command(command), check_health=False)
+    return await connection.read_response()
 
 
 def _ended(connection: AbstractConnection) -> bool:
     """Whether the server hung up while nobody looked: better known before a request than after it."""
     reader = getattr(connection, "_reader", None)
     return reader is None or bool(reader.at_eof())
-
-
-def _address(url: str) -> tuple[type[AbstractConnection], dict[str, Any]]:
-    parts = urlsplit(url)
-    plain = parts._replace(scheme=_SCHEMES.get(parts.scheme, parts.scheme)).geturl()
-    try:
-        options: dict[str, Any] = dict(parse_url(plain))
-    except ValueError as error:
-        raise ConfigError(f"The address of the Redis store is not understood: {error}") from error
-    made = options.pop("connection_class", Connection)
-    # Time limits are set around whole calls, and answers to scripts need no newer protocol.
-    options |= {"socket_timeout": None, "socket_connect_timeout": CONNECT, "protocol": 2}
-    return made, options

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from packhorse.model.clock import Clock
+from packhorse.stores.redis.address import parse
 from packhorse.stores.redis.connection import Connections
 from packhorse.stores.redis.keys import key_of, tag_of
 from packhorse.stores.redis.scripts import Script, Scripts, shipped
@@ -16,7 +17,11 @@ class Keyspace:
         self, url: str, *, namespace: str, clock: Clock | None, events: bool, scripts: Scripts | None = None
     ) -> None:
         self.tag = tag_of(namespace)
-        self.connections = Connections(url)
+        self.address = parse(url)
+        self.connections = Connections(self.address, self.tag)
+        # Scripts name two keys that are never there. A cluster node refuses to run on such while the slot is moved to
+        # another one; the keys that scripts do use may be on either side then.
+        self._keys = (self.tag, self.key("door"))
         self.asked: tuple[str, ...] = ()
         self._clock = clock
         self._events = int(events)
@@ -36,7 +41,7 @@ class Keyspace:
 
     async def _call(self, script: Script, arguments: Mapping[str, Any]) -> Any:
         now = "" if self._clock is None else self._clock.now()
-        return await self.connections.run(script, self.tag, now, self._events, *script.arguments(arguments))
+        return await self.connections.run(script, self._keys, now, self._events, *script.arguments(arguments))
 
     async def read(self, command: str, kind: str, name: str | None = None, *rest: Any) -> Any:
         """Send one command that reads one key."""

@@ -1,13 +1,17 @@
 """The layout of a namespace: steps taken once, in order, and what a server must be set to."""
 
 import hashlib
-from contextlib import suppress
+import logging
 from functools import cache
 from importlib.resources import files
 
-from packhorse.errors import DurabilityNotMet, StoreUnavailable
+from redis.exceptions import NoPermissionError
+
+from packhorse.errors import ConfigError, DurabilityNotMet, StoreUnavailable
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.sql.migrate import Migration, check, pending
+
+_LOG = logging.getLogger("packhorse")
 
 
 @cache
@@ -45,13 +49,33 @@ async def check_steps(keyspace: Keyspace) -> None:
 
 
 async def check_settings(keyspace: Keyspace) -> None:
-    """Refuse a server that would throw stored jobs away to make room."""
-    limit = policy = ""
-    with suppress(StoreUnavailable):  # a server that does not tell its settings is trusted
+    """Refuse a server that would throw stored jobs away to make room, or a user who may not do what scripts do."""
+    _check_eviction(await _policy(keyspace), put_up_with=keyspace.address.evicting)
+    denied = await keyspace.run("rights")
+    if denied:
+        names = ", ".join(name.decode() for name in denied)
+        raise ConfigError(f"The server's user may not run {names} on keys of the namespace: see docs/operate/redis.md")
+
+
+async def _policy(keyspace: Keyspace) -> str:
+    """What the server does when it is full, or nothing if it does not tell."""
+    try:
         facts = (await keyspace.connections.read("INFO", "memory")).decode()
-        found = dict(line.split(":", 1) for line in facts.splitlines() if ":" in line)
-        limit, policy = found.get("maxmemory", ""), found.get("maxmemory_policy", "")
-    if limit not in ("", "0") and policy not in ("", "noeviction"):
-        raise DurabilityNotMet(
-            f"The server may evict stored jobs (maxmemory-policy {policy}): set maxmemory-policy to noeviction"
-        )
+    except (StoreUnavailable, ConfigError) as error:
+        if isinstance(error.__cause__, NoPermissionError):
+            return ""
+        raise
+    found: dict[str, str] = dict(line.split(":", 1) for line in facts.splitlines() if ":" in line)
+    return found.get("maxmemory_policy", "")
+
+
+def _check_eviction(policy: str, *, put_up_with: bool) -> None:
+    if policy == "noeviction":
+        return
+    if not policy:
+        _LOG.warning("The server does not tell its maxmemory-policy: see that it is noeviction, or it may evict jobs")
+        return
+    lost = f"maxmemory-policy is {policy}: a full server throws away jobs, leases and unique keys without a word"
+    if not put_up_with:
+        raise DurabilityNotMet(f"{lost}; set maxmemory-policy to noeviction, or add unsafe_eviction=yes to the address")
+    _LOG.warning("%s (unsafe_eviction); no promise holds, acknowledged jobs may be lost or run twice", lost)

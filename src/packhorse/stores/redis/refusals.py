@@ -1,12 +1,15 @@
 """What the server's refusals and the driver's errors mean for a caller; the only place that translates them."""
 
 import re
+from enum import Enum
 
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
+    MovedError,
     NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
@@ -15,9 +18,45 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
+from redis.exceptions import ConnectionError as Disconnected
 
-from packhorse.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
+from packhorse.errors import ConfigError, OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 
+
+class NotReached(StoreUnavailable):
+    """No connection was made, so nothing was asked."""
+
+
+class Kind(Enum):
+    """What to do about a refusal."""
+
+    PASSING = "ask again a little later"
+    ELSEWHERE = "this is not, or no longer, the server to write to: look for it anew"
+    SHUT = "the server takes no writes for now"
+    LOGIN = "the server does not let this user in, or not do this"
+    FAILED = "the call fails, and will again"
+
+
+# code: kind, what it means and what to do.
+_TABLE: dict[str, tuple[Kind, str]] = {
+    "NOSCRIPT": (Kind.PASSING, "The server forgot a script: repeat the call"),
+    "LOADING": (Kind.PASSING, "The server is still loading its data: repeat the call later"),
+    "BUSY": (Kind.PASSING, "The server is busy with somebody's script: repeat the call later"),
+    "UNKILLABLE": (Kind.PASSING, "The server is busy with somebody's script: repeat the call later"),
+    "TRYAGAIN": (Kind.PASSING, "The slot of the namespace is on its way to another node: repeat the call later"),
+    "ASK": (Kind.PASSING, "The slot of the namespace is on its way to another node: repeat the call later"),
+    "CLUSTERDOWN": (Kind.PASSING, "The cluster does not serve the slot of the namespace: repeat the call later"),
+    "MASTERDOWN": (Kind.PASSING, "This server is a replica that has lost its primary: repeat the call later"),
+    "MAXCLIENTS": (Kind.PASSING, "The server has too many clients: raise its maxclients, or close some"),
+    "READONLY": (Kind.ELSEWHERE, "This server is a read-only replica; the next call connects anew"),
+    "MOVED": (Kind.ELSEWHERE, "Another node of the cluster serves the namespace: use an address redis+cluster://"),
+    "UNBLOCKED": (Kind.ELSEWHERE, "The server became a replica; the next call connects anew"),
+    "OOM": (Kind.SHUT, "The server has no room (maxmemory): raise maxmemory, or let workers and prune drain it"),
+    "MISCONF": (Kind.SHUT, "The server refuses writes because it cannot save to disk: free its disk"),
+    "NOREPLICAS": (Kind.SHUT, "The server refuses writes without enough replicas: bring the replicas back"),
+    "NOAUTH": (Kind.LOGIN, "The server refuses this login: check user and password in the address"),
+    "NOPERM": (Kind.LOGIN, "The server's user lacks a permission: see the rule in docs/operate/redis.md"),
+}  # fmt: skip
 _CLASSES: tuple[tuple[type[RedisError], str], ...] = (
     (NoScriptError, "NOSCRIPT"),
     (OutOfMemoryError, "OOM"),
@@ -26,49 +65,67 @@ _CLASSES: tuple[tuple[type[RedisError], str], ...] = (
     (MasterDownError, "MASTERDOWN"),
     (ClusterDownError, "CLUSTERDOWN"),
     (TryAgainError, "TRYAGAIN"),
+    (MovedError, "MOVED"),
+    (AskError, "ASK"),
     (AuthenticationError, "NOAUTH"),
     (NoPermissionError, "NOPERM"),
 )
 # Redis 6.2 wraps what a command in a script was told into an error of its own, the code in the middle.
-_CODE = re.compile(r"(?:^|[\s-])(OOM|READONLY|MISCONF|NOREPLICAS|BUSY|LOADING|MASTERDOWN|NOPERM|MOVED)(?=\s)")
-
-PASSING = frozenset(("LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"))
-ELSEWHERE = frozenset(("READONLY", "MOVED"))
-_ADVICE = {
-    "OOM": "The server has no room (maxmemory): nothing was written; raise maxmemory, or let workers and prune drain it",
-    "READONLY": "This server is a read-only replica: nothing was written; the next call connects anew",
-    "MISCONF": "The server refuses writes because it cannot save to disk: nothing was written; free its disk",
-    "NOREPLICAS": "The server refuses writes without enough replicas: nothing was written; bring the replicas back",
-    "NOAUTH": "The server refuses this login: check user and password in the address",
-    "NOPERM": "The server's user lacks a permission: allow it all keys, channels and commands of the namespace",
-    "MOVED": "This is one node of a cluster that serves another slot: use the address of the node with the namespace",
-}
+_CODE = re.compile(rf"(?:^|[\s-])({'|'.join(_TABLE)})(?=\s)")
+_DENIED = ("ACL failure in script", "user executing the script")  # NOPERM by other words, each server its own
+_CROWDED = "max number of clients"
 
 
 def code_of(error: BaseException) -> str:
-    """The code in which a refusal begins, or nothing."""
+    """The code in which a refusal begins, or nothing: then the server did not answer, or in words of its own."""
     for kind, code in _CLASSES:
         if isinstance(error, kind):
             return code
-    if isinstance(error, ResponseError) and (found := _CODE.search(str(error))):
-        return found[1]
-    return ""
+    if not isinstance(error, ResponseError | Disconnected):
+        return ""
+    words = str(error)
+    if _CROWDED in words:
+        return "MAXCLIENTS"
+    if isinstance(error, Disconnected):
+        return ""
+    if any(denied in words for denied in _DENIED):
+        return "NOPERM"
+    found = _CODE.search(words)
+    return found[1] if found else ""
 
 
-def refused(error: BaseException) -> StoreError:
-    """The server answered and said no: a script writes nothing before its first refusal, so nothing was written."""
+def kind_of(error: BaseException) -> Kind:
+    """What to do about what the server answered."""
+    return _TABLE[code][0] if (code := code_of(error)) else Kind.FAILED
+
+
+def may_be_elsewhere(error: BaseException) -> bool:
+    """Whether another server may be the one to write to: this one says so, or said nothing."""
     code = code_of(error)
+    return (
+        (not code and not isinstance(error, ResponseError))
+        or code in ("CLUSTERDOWN", "MASTERDOWN")
+        or kind_of(error) is Kind.ELSEWHERE
+    )
+
+
+def refused(error: BaseException, *, known: bool) -> Exception:
+    """The server answered and said no. What it says of a login at first is a mistake; later it may be mended."""
+    code = code_of(error)
+    if not code:
+        return StoreError(f"The server failed the call: {error}; repeating it will not help")
+    kind, advice = _TABLE[code]
+    words = f"{advice}; nothing was written ({error})"  # a script writes nothing before its first refusal
     if code == "OOM":
-        return StoreFull(_ADVICE[code])
-    advice = _ADVICE.get(code, "The server refused the call, nothing was written" if code in PASSING else "")
-    return StoreUnavailable(f"{advice}: {error}" if advice else f"The server refused the call: {error}")
+        return StoreFull(words)
+    if kind is Kind.LOGIN and not known:
+        return ConfigError(words)
+    return StoreUnavailable(words)
 
 
-def not_reached(error: BaseException) -> StoreUnavailable:
+def not_reached(error: BaseException) -> NotReached:
     """No connection was made, so nothing was asked."""
-    if (code := code_of(error)) in _ADVICE:
-        return StoreUnavailable(f"{_ADVICE[code]}: {error}")
-    return StoreUnavailable(
+    return NotReached(
         f"The server was not reached: {str(error) or type(error).__name__}; is it running, and is the address right?"
     )
 

@@ -113,7 +113,8 @@ async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[None]:
                 failures = 0
         except StoreClosed:
             return
-        except _BROKEN:
+        except _BROKEN as error:
+            keyspace.connections.heard(error)
             if keyspace.connections.is_closed():
                 return
             failures += 1

@@ -1,0 +1,56 @@
+"""A server that shakes hands and then answers each request with the next of some words, or hangs up."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from packhorse.stores.redis.store import RedisStore
+from packhorse.testing.clock import TurnedClock
+
+GREETINGS = (b"CLIENT", b"SELECT", b"AUTH")
+
+
+class Refusing:
+    """Words that begin with ``AUTH`` answer a login; a word that is None hangs up before the request is read."""
+
+    def __init__(self, *answers: bytes, login: bytes = b"+OK") -> None:
+        self.answers, self.login, self.heard = list(answers), login, 0
+        self.port = 0
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while line := await reader.readline():
+                words = [await self._word(reader) for _ in range(int(line[1:]))]
+                if words[0] in GREETINGS:
+                    writer.write(self.login + b"\r\n")
+                    continue
+                self.heard += 1
+                if not self.answers:
+                    break
+                writer.write(self.answers.pop(0) + b"\r\n")
+        writer.close()
+
+    async def _word(self, reader: asyncio.StreamReader) -> bytes:
+        size = int((await reader.readline())[1:])
+        return (await reader.readexactly(size + 2))[:-2]
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Refusing"]:
+        """Serve as long as the block runs."""
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+
+    @contextlib.asynccontextmanager
+    async def store(self, parameters: str = "") -> AsyncIterator[RedisStore]:
+        """A store that believes to be open on it."""
+        async with self.running():
+            store = RedisStore(f"redis://ox:hay@127.0.0.1:{self.port}/0{parameters}", clock=TurnedClock())
+            store._keyspace.connections.open()
+            try:
+                yield store
+            finally:
+                await store.close()
