@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.scene import Scene, seeded
 from tests.cli.shell import SHOP, Shell
 from tests.conftest import kinds, namespace
 
@@ -32,3 +33,24 @@ def folder(tmp_path: Path) -> Iterator[Shell]:
     made.write("shop.py", SHOP)
     yield made
     made.end()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A store on a file with a job in every state, for all tests of a module that only look."""
+    with seeded("sqlite", tmp_path_factory.mktemp("scene")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=[kind for kind in kinds() if kind in STORES])
+def scenes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """The same on each of the three stores."""
+    with seeded(request.param, tmp_path_factory.mktemp("scene")) as made:
+        yield made
+
+
+@pytest.fixture
+def mending(kind: str, tmp_path: Path) -> Iterator[Scene]:
+    """The same on each of the three stores, for one test that changes it."""
+    with seeded(kind, tmp_path) as made:
+        yield made

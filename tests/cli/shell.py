@@ -13,6 +13,8 @@ import termios
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from packhorse import App
+
 PATIENCE = 30
 COMMAND = (sys.executable, "-m", "packhorse")
 SHOP = """
@@ -108,6 +110,12 @@ class Shell:
                 await process.wait()
         assert process.returncode is not None
         return Ended(process.returncode, out.decode(), err.decode())
+
+    async def enqueue(self, task: str, **data: Any) -> str:
+        """Store a job for a task of the shop, quicker than a command can; answers its id."""
+        default = f"sqlite:///{self.folder / 'packhorse.db'}"
+        async with App(self.environment.get("PACKHORSE_URL", default)) as app:
+            return (await app.queue("default").enqueue(task, data)).id
 
     def start(self, *arguments: str, **variables: str) -> "Program":
         """Start a command that goes on, without a terminal."""

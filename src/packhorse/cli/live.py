@@ -32,6 +32,12 @@ class Summary:
         """Count one."""
         self._counts[name] += 1
 
+    @property
+    def totals(self) -> str:
+        """What has come of how many attempts."""
+        told = [f"{self._counts[name]:,} {name.value}" for name in SHOWN if self._counts[name] or name is Name.DONE]
+        return " · ".join(told)
+
     def line(self) -> Text:
         """The line at this moment."""
         worker = self.worker
@@ -44,7 +50,7 @@ class Summary:
         rate = (done - before) * caps.SECOND / max(1, now - then)
         slots = f"running {len(worker.running)}/{worker.settings.concurrency}"
         parts = [f"stopping, {slots}" if worker.stopping else slots, f"{rate:,.0f} done/s"]
-        parts += [f"{self._counts[name]:,} {name.value}" for name in SHOWN if self._counts[name] or name is Name.DONE]
+        parts.append(self.totals)
         silent = worker.silence
         if silent > 5 * caps.SECOND:
             parts.append(f"no word from the store for {silent // caps.SECOND} s")
@@ -64,6 +70,7 @@ async def living(telemetry: Telemetry, console: Console) -> AsyncIterator[Summar
             drawing.cancel()
             await asyncio.wait([drawing])
             off()
+    console.print(f"stopped: {summary.totals}")
 
 
 async def _draw(live: Live, summary: Summary) -> None:

@@ -102,16 +102,11 @@ class Supervisor:
 
     def _signalled(self, number: signal.Signals) -> None:
         self._signals += 1
-        living = len(self._children)
         if self._signals == 1:
-            LOG.info(
-                "%s: stopping %d workers within %g s. Once more stops now.",
-                number.name,
-                living,
-                self._grace / caps.SECOND,
-            )
+            grace = self._grace / caps.SECOND
+            LOG.info("%s: stopping the workers within %g s. Once more stops now.", number.name, grace)
         else:
-            LOG.warning("%s again: stopping %d workers now", number.name, living)
+            LOG.warning("%s again: stopping the workers now", number.name)
             self.code = exits.STOPPED + number
         self._stopping.set()
         for child in tuple(self._children.values()):

@@ -1,0 +1,155 @@
+"""How a command finds its app, and what it says if it does not."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli import many
+from tests.cli.shell import SHOP, Shell
+
+APP = "from packhorse import App\napp = App()\n"
+
+
+def place(folder: Path, files: dict[str, str], **variables: str) -> Shell:
+    folder.mkdir()
+    shell = Shell(folder, **variables)
+    for name, text in files.items():
+        shell.write(name, text)
+    return shell
+
+
+FOUND: dict[str, tuple[dict[str, str], tuple[str, ...], dict[str, str]]] = {
+    "module and name": ({"shop.py": SHOP}, ("-A", "shop:app"), {}),
+    "module alone": ({"shop.py": SHOP}, ("-A", "shop"), {}),
+    "a name within": ({"shop.py": f"{SHOP}\nclass Place:\n    inner = app\n"}, ("-A", "shop:Place.inner"), {}),
+    "a variable": ({"shop.py": SHOP}, (), {"PACKHORSE_APP": "shop:app"}),
+    "in app.py": ({"app.py": SHOP, "main.py": "import packhorse\nraise SystemExit('too far')\n"}, (), {}),
+    "in a package": ({"work/__init__.py": "", "work/tasks.py": SHOP}, ("-A", "work.tasks"), {}),
+    "in src": ({"src/shop/__init__.py": "", "src/shop/jobs.py": SHOP}, (), {}),
+    "not in what does not speak of it": ({"app.py": "raise SystemExit('no')\n", "tasks.py": SHOP}, (), {}),
+    "the same under two names": ({"shop.py": f"{SHOP}\nagain = app\n"}, ("-A", "shop"), {}),
+}
+
+LOST: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
+    "no module": ({}, ("-A", "nowhere:app"), "There is no module 'nowhere' in {here}: say it as module:app, with -A,"),
+    "no module in a package": ({"work/__init__.py": ""}, ("-A", "work.far"), "There is no module 'work.far' in {here}"),
+    "a path": ({"shop.py": APP}, ("-A", "./shop.py"), "'./shop.py' is a path: say it as it is imported, shop:app"),
+    "no app": ({"shop.py": "x = 1\n"}, ("-A", "shop"), "shop holds no App: make one there, app = App(), or name the"),
+    "two apps": (
+        {"shop.py": f"{APP}other = App('sqlite:///:memory:')\n"},
+        ("-A", "shop"),
+        "shop holds 2 apps: say shop:app or shop:other",
+    ),
+    "no such name": ({"shop.py": APP}, ("-A", "shop:queue"), "shop has no 'queue': say shop:app"),
+    "not an app": ({"shop.py": f"{APP}x = 1\n"}, ("-A", "shop:x"), "shop:x is no App but a int: say shop:app"),
+    "nothing anywhere": ({"readme.py": APP}, (), "No app found (no module that imports packhorse in the usual places)"),
+    "none in the usual places": (
+        {"main.py": "import packhorse\n"},
+        (),
+        "No app found (none in main): say it as module:app",
+    ),
+    "it raises": (
+        {"shop.py": "def start():\n    raise RuntimeError('no coal')\n\n\nstart()\n"},
+        ("-A", "shop"),
+        "Importing 'shop' raised RuntimeError: mend it there.",
+    ),
+    "it lacks a module": (
+        {"shop.py": "import not_installed\n"},
+        ("-A", "shop"),
+        "Importing 'shop' raised ModuleNotFoundError",
+    ),
+    "it exits": ({"shop.py": "raise SystemExit(0)\n"}, ("-A", "shop"), "Importing 'shop' raised SystemExit"),
+}
+
+
+async def test_an_app_is_found(tmp_path: Path):
+    cases = [
+        (place(tmp_path / f"{number}", files, **variables), ("enqueue", *arguments, "gone"))
+        for number, (files, arguments, variables) in enumerate(FOUND.values())
+    ]
+
+    answers = dict(zip(FOUND, await many.run(cases), strict=True))
+
+    said = {name: answer.err for name, answer in answers.items()}
+    assert [name for name, words in said.items() if "The app has no task 'gone': say one of" not in words] == [], said
+    assert {answer.code for answer in answers.values()} == {2}
+
+
+async def test_an_app_that_is_not_found_is_told_with_what_to_do(tmp_path: Path):
+    cases = [
+        (place(tmp_path / f"{number}", files), ("enqueue", *arguments, "add"))
+        for number, (files, arguments, _) in enumerate(LOST.values())
+    ]
+
+    answers = await many.run(cases)
+
+    for (_, _, words), (shell, _), answer in zip(LOST.values(), cases, answers, strict=True):
+        assert (answer.code, answer.out) == (3, ""), words
+        assert answer.err.startswith("Error: " + words.replace("{here}", str(shell.folder))), answer.err
+
+
+async def test_the_frames_shown_are_those_of_the_user(folder: Shell):
+    folder.write("shop.py", "def start():\n    raise RuntimeError('no coal')\n\n\nstart()\n")
+
+    answer = await folder.run("worker", "shop:app")
+
+    assert answer.err.rstrip().endswith("RuntimeError: no coal")
+    assert [line.split(",")[1] for line in answer.err.splitlines() if line.startswith("  File")] == [
+        " line 5",
+        " line 2",
+    ]
+
+
+async def test_what_is_typed_wins_over_the_environment(folder: Shell):
+    typed = await folder.run("enqueue", "-A", "shop", "gone", PACKHORSE_APP="nowhere")
+    only_a_store = await folder.run("enqueue", "--url", "sqlite:///other.db", "gone", PACKHORSE_APP="nowhere")
+
+    assert "The app has no task 'gone'" in typed.err
+    assert only_a_store.code == 0
+
+
+async def test_an_address_that_the_app_does_not_take_is_refused(folder: Shell):
+    folder.write("own.py", "from packhorse import App\napp = App('sqlite:///own.db')\n")
+
+    taken = await folder.run("enqueue", "-A", "shop", "--url", "sqlite:///typed.db", "add", "a=1", "b=2")
+    refused = await folder.run("enqueue", "-A", "own", "--url", "sqlite:///typed.db", "add")
+
+    assert (taken.code, (folder.folder / "typed.db").exists()) == (0, True)
+    assert (refused.code, refused.err) == (
+        2,
+        "Error: The app names its own url: leave --url away, or let App() take it.\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://user:hush@localhost:1/0", "Error: The store at redis://***@localhost:1/0 cannot be used: "),
+        (
+            "postgresql://user:hush@localhost:1/db",
+            "Error: The store at postgresql://***@localhost:1/db cannot be used: ",
+        ),
+        ("sqlite:///shop.py/x.db", "Error: The store at sqlite:///shop.py/x.db cannot be used: "),
+    ],
+)
+async def test_a_store_that_is_not_reached_is_told_with_what_to_check(folder: Shell, url: str, words: str):
+    answer = await folder.run("enqueue", "--url", url, "add")
+
+    assert (answer.code, answer.out) == (4, "")
+    assert answer.err.startswith(words)
+    assert "\nCheck: " in answer.err
+    assert "hush" not in answer.err
+    assert "Traceback" not in answer.err
+
+
+async def test_other_trouble_is_a_sentence_too(folder: Shell):
+    scheme = await folder.run("enqueue", "--url", "mysql://localhost", "add")
+    looking = await folder.run("worker", "--check", "--url", "sqlite:///missing.db")
+
+    assert (scheme.code, scheme.err.count("\n")) == (2, 1)
+    assert scheme.err.startswith("Error: No store serves the scheme 'mysql': use ")
+    assert (looking.code, looking.err) == (
+        4,
+        "Error: There is no file missing.db: check --url, or `packhorse migrate up` makes it.\n",
+    )
+    assert not (folder.folder / "missing.db").exists()

@@ -1,0 +1,130 @@
+"""Several workers under a supervisor: it starts them, starts them again, stops them, and they end with it."""
+
+import asyncio
+import os
+import re
+import signal
+
+from tests.cli.shell import PATIENCE, Program, Shell
+
+
+def pids(text: str) -> list[int]:
+    return [int(pid) for pid in re.findall(r"Worker \d has pid (\d+)", text)]
+
+
+async def gone(pid: int) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while alive(pid):
+            await asyncio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def two(folder: Shell, *options: str) -> tuple[Program, list[int]]:
+    supervisor = folder.start("worker", "shop", "--processes", "2", *options)
+    return supervisor, pids(await supervisor.until("works on", 2))
+
+
+async def test_a_killed_worker_is_started_again(folder: Shell):
+    supervisor, before = await two(folder)
+
+    os.kill(before[0], signal.SIGKILL)
+    told = await supervisor.until("works on", 3)
+
+    assert re.search(r"Worker 1 was killed by SIGKILL after \d+\.\d s: starting it again in 0\.\d s", told)
+    supervisor.signal(signal.SIGTERM)
+    assert await supervisor.ended() == 0
+    assert not any(alive(pid) for pid in pids(told))
+
+
+async def test_pauses_before_a_new_start_grow(folder: Shell):
+    supervisor = folder.start("worker", "shop", "--processes", "2", PACKHORSE_URL="redis://localhost:1")
+
+    told = await supervisor.until("starting it again", 2)
+
+    pauses = [float(pause) for pause in re.findall(r"exit code 4 after .* again in (\S+) s", told)]
+    assert pauses[0] < pauses[1]
+    assert "The store at redis://localhost:1 cannot be used" in told
+
+
+async def test_workers_end_with_their_supervisor(folder: Shell):
+    supervisor, workers = await two(folder)
+
+    supervisor.signal(signal.SIGKILL)
+    await asyncio.gather(*map(gone, workers))
+
+    assert supervisor.text.count("The supervisor is gone: stopping") == 2
+
+
+async def test_a_signal_is_handed_on_and_what_runs_may_end(folder: Shell):
+    await folder.enqueue("sleep", seconds=1.5)
+    supervisor, _ = await two(folder, "--log-level", "debug")
+    await supervisor.until("sleep started")
+
+    supervisor.signal(signal.SIGTERM)
+
+    assert await supervisor.ended() == 0
+    assert "SIGTERM: stopping the workers within 25 s" in supervisor.text
+    assert "SIGTERM: finishing 1 running job" in supervisor.text
+    assert "sleep done" in supervisor.text
+
+
+async def test_a_second_signal_is_handed_on_too(folder: Shell):
+    await folder.enqueue("sleep", seconds=60)
+    supervisor, _ = await two(folder, "--log-level", "debug")
+    await supervisor.until("sleep started")
+
+    supervisor.signal(signal.SIGINT)
+    await supervisor.until("finishing 1 running job")
+    supervisor.signal(signal.SIGINT)
+
+    assert await supervisor.ended() == 128 + signal.SIGINT
+    assert "Still running, to be run again: sleep" in supervisor.text
+
+
+async def test_ctrl_c_on_a_terminal_reaches_each_worker_once(folder: Shell):
+    await folder.enqueue("sleep", seconds=1.5)
+    supervisor = folder.terminal("worker", "shop", "--processes", "2", "--log-level", "debug")
+    await supervisor.until("works on", 2)
+    await supervisor.until("sleep started")
+
+    supervisor.type("\x03")
+
+    assert await supervisor.ended() == 0
+    assert "again: stopping" not in supervisor.text
+    assert "sleep done" in supervisor.text
+
+
+async def test_a_worker_that_does_not_end_is_killed_after_the_grace(folder: Shell):
+    await folder.enqueue("block", seconds=60)
+    supervisor, _ = await two(folder, "--grace", "100ms", "--log-level", "debug")
+    await supervisor.until("block started")
+
+    supervisor.signal(signal.SIGTERM)
+
+    assert await supervisor.ended() == 1
+    assert "does not end: killing pid" in supervisor.text
+    assert not any(alive(pid) for pid in pids(supervisor.text))
+
+
+async def test_what_is_wrong_with_all_is_said_once(folder: Shell):
+    supervisor = folder.start("worker", "nowhere:app", "--processes", "3")
+
+    assert await supervisor.ended() == 3
+    assert supervisor.text.count("There is no module 'nowhere'") == 1
+
+
+async def test_workers_are_numbered_behind_their_name(folder: Shell):
+    supervisor, _ = await two(folder, "--name", "till")
+
+    check = await folder.run("worker", "shop", "--check", "--name", "till")
+
+    assert check.code == 0
+    assert [line.split()[0] for line in check.out.splitlines()] == ["till:1", "till:2"]
+    assert supervisor.process.poll() is None
