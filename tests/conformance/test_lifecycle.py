@@ -58,6 +58,22 @@ async def test_each_call_that_changes_jobs_adds_one_packed_event_to_the_stream_o
     assert [event.at for event in events] == [clock.now() - HOUR] * 2 + [clock.now()]
 
 
+async def test_a_call_tells_of_a_job_in_the_order_it_happened(store):
+    parent, again, held = await put_in(store, new(), new(), new())
+    leases = {lease.id: lease for lease in await take(store)}
+    child, before = new(), await now(store)
+    ends = [Settlement(leases[parent], Done(), (Enqueue(child),)), Settlement(leases[again], Again())]
+    both = [Settlement(leases[held], Held(1)), Settlement(leases[held], Done())]
+
+    await store.jobs.exchange([*ends, *both], ask())
+
+    event = await told(store, before)
+    assert [change for change, job in event if job == held] == [Change.HELD, Change.DONE]
+    assert [change for change, job in event if job == again] == [Change.AGAIN, Change.CLAIMED]
+    assert [change for change, job in event if job == child.id] == [Change.ENQUEUED, Change.CLAIMED]
+    assert event.index((Change.DONE, parent)) < event.index((Change.CLAIMED, child.id))
+
+
 async def test_only_jobs_that_were_created_are_told(store):
     first, holder = new(), new()
     await store.jobs.enqueue([first])

@@ -22,26 +22,29 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Change(StrEnum):
-    """What happened to jobs; the value is the letter that stands for it in the packed form."""
+    """What happened to jobs, in the order in which one call does it: it settles, then enqueues, then leases.
 
-    ENQUEUED = "q"
-    CLAIMED = "s"
+    The value is the letter that stands for it in the packed form.
+    """
+
+    LOST = "l"
     HELD = "h"
     DONE = "d"
     AGAIN = "r"
     WAITING = "w"
     DEAD = "k"
     CANCELLED = "c"
-    LOST = "l"
     REPLAYED = "p"
     PROMOTED = "u"
+    ENQUEUED = "q"
+    CLAIMED = "s"
 
 
 def pack(changes: Mapping[Change, Iterable[JobId]]) -> bytes:
-    """For each change that happened: its letter, how many (two bytes, big-endian), the ids."""
+    """For each change that happened, in their order: its letter, how many (two bytes, big-endian), the ids."""
     out = bytearray()
-    for change, jobs in changes.items():
-        ids = b"".join(jobs)
+    for change in Change:
+        ids = b"".join(changes.get(change, ()))
         if ids:
             out += change.value.encode() + (len(ids) // 16).to_bytes(2, "big") + ids
     return bytes(out)
