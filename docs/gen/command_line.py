@@ -1,10 +1,15 @@
 """The reference of the command line, from the commands' own words."""
 
+import inspect
+import re
+import textwrap
 from collections.abc import Iterator
 
 import click
 
 from packhorse.cli.commands import packhorse
+
+VARIABLE = re.compile(r"env var: ([A-Z0-9_]+)")
 
 
 def sections() -> str:
@@ -51,26 +56,26 @@ def _context(names: tuple[str, ...], command: click.Command) -> click.Context:
     return context
 
 
-def _words(command: click.Command) -> list[str]:
-    text = (command.help or command.short_help or "").split("\f")[0]
-    return [line.strip() for line in text.replace("\b\n", "").splitlines()]
+def _words(command: click.Command) -> Iterator[str]:
+    """What a command says of itself; what it wants left as it is stands in a block."""
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        lines = paragraph.replace("\f", "").split("\n")
+        if lines[0].strip() == "\b":
+            yield from ("```text", *textwrap.dedent("\n".join(lines[1:])).splitlines(), "```")
+        else:
+            yield from lines
+        yield ""
 
 
 def _row(parameter: click.Parameter, context: click.Context) -> str | None:
-    if not isinstance(parameter, click.Option) or parameter.hidden or parameter.name == "help":
+    """An option as the help tells it, its variable apart."""
+    if not isinstance(parameter, click.Option) or parameter.is_eager:
         return None
     record = parameter.get_help_record(context)
     if record is None:
         return None
-    form, words = (cell.replace("|", r"\|") for cell in record)
-    variable = _variable(parameter, context)
-    return f"| `{form}` | {words} | {f'`{variable}`' if variable else ''} |"
-
-
-def _variable(option: click.Option, context: click.Context) -> str:
-    """The variable that gives an option its value."""
-    if option.envvar:
-        return option.envvar if isinstance(option.envvar, str) else " ".join(option.envvar)
-    if not option.allow_from_autoenv or option.is_eager or not option.expose_value:
-        return ""
-    return f"{context.auto_envvar_prefix}_{(option.name or '').upper()}"
+    form, words = record
+    variable = VARIABLE.search(words)
+    rest = VARIABLE.sub("", words).replace("[; ", "[").replace("[]", "").strip()
+    cells = (f"`{form}`", rest, f"`{variable[1]}`" if variable else "")
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
