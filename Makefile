@@ -1,19 +1,23 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+READY  := $(VENV)/.ready-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint fmt crash bench-quick bench-raw docs docs-serve clean
+.PHONY: help demo test quick lint fmt crash bench-quick bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
-$(READY): pyproject.toml constraints.txt
+# An environment with one extra of pyproject.toml: dev has all, cli is enough for the demo.
+$(VENV)/.ready-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Packhorse needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@
+
+demo: $(VENV)/.ready-cli  ## Watch every kind of job run, live; needs no server. DEMO=--help tells the options
+	$(BIN)/packhorse demo $(DEMO)
 
 test: $(READY)  ## Run every test on real SQLite, Redis, Valkey and PostgreSQL
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
