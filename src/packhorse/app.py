@@ -5,27 +5,24 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from packhorse import config
 from packhorse.engine.attempt import Middleware
-from packhorse.engine.policy import Kinds
-from packhorse.engine.registry import Run
 from packhorse.engine.worker import Settings, Worker
-from packhorse.jobs import task as tasks
-from packhorse.jobs.call import Call, wish
+from packhorse.jobs.call import Call
 from packhorse.jobs.desk import Desk
 from packhorse.jobs.flows import Flow
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.homes import Homes
-from packhorse.jobs.options import Keep, Unique, options
+from packhorse.jobs.making import TaskMaker, TaskSaying
+from packhorse.jobs.options import Saying, options
 from packhorse.jobs.queue import Queue
 from packhorse.jobs.registry import AppRegistry
 from packhorse.jobs.search import fits, search
 from packhorse.jobs.sending import Parcel, send
-from packhorse.jobs.task import AsyncTask, OnExhausted, PlainTask, RunName, Task
+from packhorse.jobs.task import AsyncTask, PlainTask
 from packhorse.jobs.view import Job, Status
-from packhorse.model.backoff import Backoff
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.codec import Codec
 from packhorse.model.duration import Duration, micros
@@ -60,15 +57,10 @@ class App:
         *,
         namespace: str | None = None,
         release: str | None = None,
-        attempts: int | None = None,
-        backoff: Backoff | None = None,
-        timeout: Duration | None = None,
-        priority: int | None = None,
-        keep_done: Keep | int | None = None,
-        keep_dead: Keep | int | None = None,
         middleware: Sequence[Middleware] = (),
         migrate: bool | None = None,
         clock: Clock | None = None,
+        **said: Unpack[Saying],
     ) -> None:
         self.url = config.url(url)
         self.namespace = config.setting("namespace", namespace, NAMESPACE)
@@ -78,21 +70,13 @@ class App:
         self._clock = clock or SYSTEM
         self._middleware = tuple(middleware)
         self._codec = Codec()
-        said = options(
-            attempts=attempts,
-            backoff=backoff,
-            timeout=timeout,
-            priority=priority,
-            keep_done=keep_done,
-            keep_dead=keep_dead,
-        )
         self._homes = Homes(
             self.url,
             partial(open_store, self.url, namespace=self.namespace, clock=clock),
             clock=self._clock,
             migrate=config.setting("migrate", migrate, True),
         )
-        self.desk = Desk(self.namespace, self._homes.here, codec=self._codec, app=said)
+        self.desk = Desk(self.namespace, self._homes.here, codec=self._codec, app=options(**said))
         self.registry = AppRegistry(self.desk)
         self._queues: dict[str, Queue] = {}
 
@@ -126,53 +110,16 @@ class App:
     @overload
     def task(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
     @overload
-    def task(
-        self,
-        /,
-        *,
-        name: str | None = None,
-        queue: str | None = None,
-        aliases: Sequence[str] = (),
-        attempts: int | None = None,
-        backoff: Backoff | None = None,
-        timeout: Duration | None = None,
-        priority: int | None = None,
-        keep_done: Keep | int | None = None,
-        keep_dead: Keep | int | None = None,
-        retry_on: Kinds = (),
-        dead_on: Kinds = (),
-        unique: Unique | Duration | None = None,
-        run: Run | RunName | None = None,
-        on_exhausted: OnExhausted = "skip",
-    ) -> "TaskMaker": ...
+    def task(self, /, **said: Unpack[TaskSaying]) -> TaskMaker: ...
     def task(self, function: Callable[..., Any] | None = None, /, **said: Any) -> Any:
         """Register a function as a task; with or without options."""
-        maker = TaskMaker(self, **said)
+        maker = TaskMaker(self.desk, self.registry, **said)
         return maker if function is None else maker(function)
 
-    def queue(
-        self,
-        name: str,
-        *,
-        attempts: int | None = None,
-        backoff: Backoff | None = None,
-        timeout: Duration | None = None,
-        priority: int | None = None,
-        keep_done: Keep | int | None = None,
-        keep_dead: Keep | int | None = None,
-        per_key: int | None = None,
-    ) -> Queue:
+    def queue(self, name: str, *, per_key: int | None = None, **said: Unpack[Saying]) -> Queue:
         """A queue by its name; what is said about its jobs is remembered. ``per_key`` jobs of a key run at once."""
         queue = self._queues.setdefault(name, Queue(self.desk, self.registry, name))
-        said = options(
-            attempts=attempts,
-            backoff=backoff,
-            timeout=timeout,
-            priority=priority,
-            keep_done=keep_done,
-            keep_dead=keep_dead,
-        )
-        self.desk.say(name, said, per_key)
+        self.desk.say(name, options(**said), per_key)
         return queue
 
     # -- jobs
@@ -326,49 +273,3 @@ class AppWorker:
     ) -> None:
         if self._worker is not None:
             await self._worker.__aexit__(kind, error, trace)
-
-
-class TaskMaker:
-    """Makes tasks of functions, with options."""
-
-    def __init__(
-        self,
-        app: App,
-        *,
-        name: str | None = None,
-        queue: str | None = None,
-        aliases: Sequence[str] = (),
-        retry_on: Kinds = (),
-        dead_on: Kinds = (),
-        unique: Unique | Duration | None = None,
-        run: Run | RunName | None = None,
-        on_exhausted: OnExhausted = "skip",
-        **said: Any,
-    ) -> None:
-        self._app, self._name = app, name
-        self._wish = wish(queue=queue, unique=unique)
-        self._options = options(**said)
-        self._rest = {
-            "aliases": tuple(aliases),
-            "retry_on": tuple(retry_on),
-            "dead_on": tuple(dead_on),
-            "run": run,
-            "on_exhausted": on_exhausted,
-        }
-
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Any:
-        """Register the function."""
-        made: Task[..., Any] = tasks.make(
-            self._app.desk,
-            function,
-            name=self._name or tasks.named(function),
-            wish=self._wish,
-            options=self._options,
-            **self._rest,
-        )
-        self._app.registry.add_task(made)
-        return made

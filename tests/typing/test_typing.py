@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from packhorse.jobs.call import Said, wish
-from packhorse.jobs.task import Using
+from packhorse.jobs.options import Saying, options
 
 FOLDER = Path(__file__).parent
 SOURCE = FOLDER.parents[1] / "src"
@@ -91,8 +91,8 @@ def test_every_word_that_says_wrong_is_a_mark():
     assert [line for line in lines if not MARK.search(line)] == []
 
 
-def test_what_can_be_said_of_a_call_is_the_same_everywhere():
-    said = set(Said.__annotations__)
+def test_what_can_be_said_is_what_is_understood():
+    options_of_a_job, of_a_call = set(Saying.__annotations__), set(Said.__annotations__)
 
-    assert set(inspect.signature(wish).parameters) == said
-    assert set(inspect.signature(Using.using).parameters) == said | {"self"}
+    assert set(inspect.signature(options).parameters) == options_of_a_job
+    assert set(inspect.signature(wish).parameters) == of_a_call - options_of_a_job | {"said"}

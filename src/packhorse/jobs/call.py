@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 import msgspec
 
 from packhorse.errors import InvalidOption, InvalidTime
-from packhorse.jobs.options import NOTHING, Keep, Options, Unique, options, over, plain
+from packhorse.jobs.options import NOTHING, Options, Saying, Unique, options, over, plain
 from packhorse.model import caps
-from packhorse.model.backoff import Backoff
 from packhorse.model.duration import Duration, micros
 from packhorse.model.job import NewJob, Receipt
 
@@ -45,7 +44,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(other, **said)
 
 
-class Said(TypedDict, total=False):
+class Said(Saying, total=False):
     """A wish as people write it: the options of ``wish``, for those who hand them on."""
 
     queue: str | None
@@ -59,12 +58,6 @@ class Said(TypedDict, total=False):
     unique: Unique | Duration | None
     within: object | None
     headers: Mapping[str, Any] | None
-    attempts: int | None
-    backoff: Backoff | None
-    timeout: Duration | None
-    priority: int | None
-    keep_done: Keep | int | None
-    keep_dead: Keep | int | None
 
 
 WISHES = tuple(name for name in Wish.__struct_fields__ if name not in ("options", "headers"))
@@ -84,12 +77,7 @@ def wish(
     unique: Unique | Duration | None = None,
     within: object | None = None,
     headers: Mapping[str, Any] | None = None,
-    attempts: int | None = None,
-    backoff: Backoff | None = None,
-    timeout: Duration | None = None,
-    priority: int | None = None,
-    keep_done: Keep | int | None = None,
-    keep_dead: Keep | int | None = None,
+    **said: Unpack[Saying],
 ) -> Wish:
     """A wish as people write it, checked."""
     if queue is not None:
@@ -113,14 +101,7 @@ def wish(
         unique=unique,
         within=within,
         headers=plain(headers),
-        options=options(
-            attempts=attempts,
-            backoff=backoff,
-            timeout=timeout,
-            priority=priority,
-            keep_done=keep_done,
-            keep_dead=keep_dead,
-        ),
+        options=options(**said),
     )
 
 

@@ -1,7 +1,7 @@
 """What can be said about jobs, and who has the last word: call over task over queue over app over default."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -71,6 +71,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 NOTHING = Options()
+
+
+class Saying(TypedDict, total=False):
+    """Options as people write them, on an app, a queue, a task or a call."""
+
+    attempts: int | None
+    backoff: Backoff | None
+    timeout: Duration | None
+    priority: int | None
+    keep_done: Keep | int | None
+    keep_dead: Keep | int | None
 
 
 def options(

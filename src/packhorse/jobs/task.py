@@ -2,21 +2,18 @@
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, cast
 
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Entry, Run
 from packhorse.errors import ConfigError
 from packhorse.jobs import sending
 from packhorse.jobs.arguments import Arguments
-from packhorse.jobs.call import NO_WISH, Call, Wish, wish
+from packhorse.jobs.call import NO_WISH, Call, Said, Wish, wish
 from packhorse.jobs.handle import JobHandle
-from packhorse.jobs.options import Keep, Options, Unique
+from packhorse.jobs.options import Options
 from packhorse.model import caps
-from packhorse.model.backoff import Backoff
-from packhorse.model.duration import Duration
 
 if TYPE_CHECKING:
     from packhorse.jobs.desk import Desk
@@ -65,48 +62,9 @@ class Using(Generic[P, R_co]):
         """Where its calls become jobs."""
         return self._task.desk
 
-    def using(
-        self,
-        *,
-        queue: str | None = None,
-        id: str | None = None,
-        delay: Duration | None = None,
-        at: datetime | None = None,
-        key: str | None = None,
-        tenant: str | None = None,
-        user: str | None = None,
-        correlation: str | None = None,
-        unique: Unique | Duration | None = None,
-        within: object | None = None,
-        headers: Mapping[str, Any] | None = None,
-        attempts: int | None = None,
-        backoff: Backoff | None = None,
-        timeout: Duration | None = None,
-        priority: int | None = None,
-        keep_done: Keep | int | None = None,
-        keep_dead: Keep | int | None = None,
-    ) -> "Using[P, R_co]":
-        """The same with more said about its calls. ``within`` a connection of yours: the job is part of its transaction."""
-        said = wish(
-            queue=queue,
-            id=id,
-            delay=delay,
-            at=at,
-            key=key,
-            tenant=tenant,
-            user=user,
-            correlation=correlation,
-            unique=unique,
-            within=within,
-            headers=headers,
-            attempts=attempts,
-            backoff=backoff,
-            timeout=timeout,
-            priority=priority,
-            keep_done=keep_done,
-            keep_dead=keep_dead,
-        )
-        return Using(self._task, said.over(self._wish))
+    def using(self, **said: Unpack[Said]) -> "Using[P, R_co]":
+        """The same with more said about its calls."""
+        return Using(self._task, wish(**said).over(self._wish))
 
 
 class Task(Using[P, R_co]):

@@ -1,0 +1,58 @@
+"""The decorators that make tasks of functions."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
+
+from packhorse.engine.policy import Kinds
+from packhorse.engine.registry import Run
+from packhorse.jobs import task as tasks
+from packhorse.jobs.call import wish
+from packhorse.jobs.options import Saying, Unique, options
+from packhorse.jobs.task import AsyncTask, OnExhausted, PlainTask, RunName, Task
+from packhorse.model.duration import Duration
+
+if TYPE_CHECKING:
+    from packhorse.jobs.desk import Desk
+    from packhorse.jobs.registry import AppRegistry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskSaying(Saying, total=False):
+    """What can be said about a task."""
+
+    name: str | None
+    queue: str | None
+    aliases: Sequence[str]
+    retry_on: Kinds
+    dead_on: Kinds
+    unique: Unique | Duration | None
+    run: Run | RunName | None
+    on_exhausted: OnExhausted
+
+
+class TaskMaker:
+    """Makes tasks of functions, with what is said about them."""
+
+    def __init__(self, desk: "Desk", registry: "AppRegistry", **said: Unpack[TaskSaying]) -> None:
+        self._desk, self._registry = desk, registry
+        given: dict[str, Any] = dict(said)
+        self._name: str | None = given.pop("name", None)
+        self._wish = wish(queue=given.pop("queue", None), unique=given.pop("unique", None))
+        self._rest = {name: tuple(given.pop(name, ())) for name in ("aliases", "retry_on", "dead_on")}
+        self._rest |= {"run": given.pop("run", None), "on_exhausted": given.pop("on_exhausted", "skip")}
+        self._options = options(**given)
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """Register the function."""
+        name = self._name or tasks.named(function)
+        made: Task[..., Any] = tasks.make(
+            self._desk, function, name=name, wish=self._wish, options=self._options, **self._rest
+        )
+        self._registry.add_task(made)
+        return made
