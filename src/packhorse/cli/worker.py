@@ -63,9 +63,19 @@ The first signal lets what runs end within the grace; a second one stops it now,
 @click.option(
     "--loop", type=click.Choice(["auto", "asyncio", "uvloop"]), default="auto", help="auto: uvloop if it is installed."
 )
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", envvar="PACKHORSE_LOG_LEVEL", show_default=True)
 @click.option(
-    "--log-format", type=click.Choice(FORMATS), default="plain", envvar="PACKHORSE_LOG_FORMAT", show_default=True
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="info",
+    envvar="PACKHORSE_LOG_LEVEL",
+    help="Lines of this level and above.  [info]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="plain",
+    envvar="PACKHORSE_LOG_FORMAT",
+    help="For people or for programs; an app that sets up logging itself is left alone.  [plain]",
 )
 @click.option("--live/--no-live", default=True, help="On a terminal: a line that says what is going on.")
 def worker(module: str | None, target: Target, **options: Any) -> Any:

@@ -1,0 +1,87 @@
+"""Help, completion and the top of the command line: for every command there is."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from packhorse.cli.commands import packhorse
+from tests.cli import many
+from tests.cli.shell import Shell
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command and group."""
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        assert command is not None
+        yield (*path, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+
+def options(path: tuple[str, ...]) -> list[click.Option]:
+    command: click.Command = packhorse
+    for name in path:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    return [option for option in command.params if isinstance(option, click.Option)]
+
+
+PATHS = list(commands(packhorse))
+
+
+async def test_every_command_has_help(folder: Shell):
+    answers = await many.run([(folder, (*path, "--help")) for path in PATHS])
+
+    for path, answer in zip(PATHS, answers, strict=True):
+        assert (answer.code, answer.err) == (0, ""), path
+        assert answer.out.startswith(f"Usage: packhorse {' '.join(path)} ")
+        assert answer.out.split("\n\n")[1].strip(), f"{path} says nothing of itself"
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_every_option_is_explained_and_has_a_variable(path: tuple[str, ...]):
+    silent = [option.name for option in options(path) if not option.help or not option.show_envvar]
+
+    assert silent == []
+
+
+async def test_the_command_and_the_module_are_the_same(folder: Shell):
+    import asyncio
+
+    script = Path(sys.executable).with_name("packhorse")
+    process = await asyncio.create_subprocess_exec(
+        script, "--help", env=folder.environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+
+    assert out.decode() == (await folder.run("--help")).out
+    assert all(f"\n  {path[0]} " in out.decode() for path in PATHS if len(path) == 1)
+
+
+async def test_an_unknown_command_is_refused(folder: Shell):
+    [answer] = await many.run([(folder, ("brew",))])
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "No such command 'brew'." in answer.err
+
+
+async def test_a_shell_can_complete(folder: Shell):
+    completing = Shell(folder.folder, _PACKHORSE_COMPLETE="bash_complete", COMP_WORDS="packhorse wor", COMP_CWORD="1")
+    scripts = [(folder, ("completion", name)) for name in ("bash", "zsh", "fish")]
+
+    *printed, completed = await many.run([*scripts, (completing, ())])
+
+    assert all("_PACKHORSE_COMPLETE" in answer.out for answer in printed)
+    assert [answer.out.split("\n")[0].partition("# in ")[2] for answer in printed] == [
+        "~/.bashrc",
+        "~/.zshrc",
+        "~/.config/fish/config.fish",
+    ]
+    assert "plain,worker" in completed.out.splitlines()

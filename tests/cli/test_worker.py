@@ -1,0 +1,107 @@
+"""``packhorse worker`` without a terminal: jobs are run, probes answered, systemd told, lines logged."""
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+from tests.cli import many
+from tests.cli.shell import SHOP, Shell
+
+LOOP = """
+@app.task(name="loop")
+async def loop() -> str:
+    return type(asyncio.get_running_loop()).__module__
+"""
+
+
+async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
+    before = await shell.run("worker", "shop", "--check")
+    worker = shell.start("worker", "shop:app", "-q", "default:3,letters", "-c", "5", "--name", "till")
+    await worker.until("till works on")
+    greet, check = ("enqueue", "-A", "shop", "greet", "name=Ann", "times=2", "--wait"), ("worker", "--check")
+    cases = (greet, check, (*check, "--name", "till"), (*check, "--name", "desk"))
+    result, alive, by_name, other = await many.run([(shell, case) for case in cases])
+
+    worker.signal(signal.SIGTERM)
+
+    assert await worker.ended() == 0
+    assert (result.code, result.out) == (0, '"AnnAnn"\n')
+    assert "queues default:3 letters:1, 5 slots" in worker.text
+    assert "\x1b" not in worker.text
+    assert (before.code, before.out) == (1, "")
+    assert before.err.startswith(f"Error: No worker of this host ({socket.gethostname()}) has said that it lives.")
+    assert (alive.code, by_name.code, other.code) == (0, 0, 1)
+    assert alive.out.startswith("till lives: it said so ")
+    assert other.err == "Error: No worker named desk has said that it lives. Others do: till.\n"
+    assert (await shell.run("worker", "shop", "--check")).code == 1
+
+
+async def test_without_a_word_the_app_is_looked_for(folder: Shell):
+    (folder.folder / "shop.py").rename(folder.folder / "app.py")
+    worker = folder.start("worker", "--log-format", "json", PACKHORSE_CONCURRENCY="7", PACKHORSE_WORKER_GRACE="1.5")
+    await folder.enqueue("fail", why="no coal")
+    await worker.until('"event":"dead"')
+
+    worker.signal(signal.SIGINT)
+
+    assert await worker.ended() == 0
+    lines = [json.loads(line) for line in worker.text.splitlines()]
+    [dead] = [line for line in lines if line.get("event") == "dead"]
+    assert {"time", "level", "logger", "message", "job_id", "task", "queue", "attempt", "worker"} <= dead.keys()
+    assert (dead["level"], dead["task"], dead["error_type"]) == ("error", "fail", "ValueError")
+    assert dead["time"].endswith("Z")
+    assert any("7 slots" in line["message"] for line in lines)
+
+
+async def test_the_logging_of_an_app_is_left_as_it_is(folder: Shell):
+    folder.write("shop.py", SHOP + "\nimport logging\nlogging.basicConfig(format='mine: %(message)s')\n")
+    worker = folder.start("worker", "shop")
+
+    await worker.until("mine: worker started")
+
+
+async def test_systemd_is_told(folder: Shell, tmp_path: Path):
+    address = f"{tmp_path}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(address)
+        ear.settimeout(30)
+        worker = folder.start("worker", "shop", NOTIFY_SOCKET=address, WATCHDOG_USEC="20000")
+        heard = [ear.recv(100) for _ in range(3)]
+        worker.signal(signal.SIGTERM)
+        while heard[-1] != b"STOPPING=1":
+            heard.append(ear.recv(100))
+
+    assert heard[:3] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+    assert await worker.ended() == 0
+
+
+async def test_a_supervisor_tells_systemd_for_all(folder: Shell, tmp_path: Path):
+    address = f"{tmp_path}/notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(address)
+        ear.settimeout(30)
+        supervisor = folder.start("worker", "shop", "--processes", "2", NOTIFY_SOCKET=address)
+        ready = ear.recv(100)
+        said = supervisor.text
+        await supervisor.until("works on", 2)
+        supervisor.signal(signal.SIGTERM)
+        stopping = ear.recv(100)
+
+    assert (ready, stopping) == (b"READY=1", b"STOPPING=1")
+    assert "works on" in said
+    assert await supervisor.ended() == 0
+
+
+async def test_each_loop_can_be_chosen(folder: Shell):
+    folder.write("shop.py", SHOP + LOOP)
+    worker = folder.start("worker", "shop", "--loop", "asyncio")
+    await worker.until("works on")
+    plain = await folder.run("enqueue", "-A", "shop", "loop", "--wait")
+    worker.signal(signal.SIGTERM)
+    await worker.ended()
+    folder.start("worker", "shop")
+    quick = await folder.run("enqueue", "-A", "shop", "loop", "--wait")
+
+    assert plain.out.startswith('"asyncio.')
+    assert quick.out == '"uvloop"\n'
