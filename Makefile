@@ -51,4 +51,4 @@ docs-serve: $(READY)  ## Serve the documentation, built anew on every change
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 clean:  ## Remove the environment and caches
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

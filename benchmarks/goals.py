@@ -1,7 +1,7 @@
 """The goals as values. A goal is a ratio within one run; above 1 Packhorse is ahead, for rates and latencies alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 METRICS = {
@@ -55,21 +55,22 @@ class Figure:
     side: str
     store: str
     metric: str
-    values: tuple[float, ...]
-    cpu: tuple[float, ...] = ()
+    values: Mapping[int, float]
+    cpu: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def middle(self) -> float:
         """The median of the rounds."""
-        return median(self.values)
+        return median(self.values.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a goal stands. ``low`` and ``high`` are the least and the greatest ratio of a single round."""
+    """How a goal stands after the rounds that both sides have; ``low`` and ``high`` are of single rounds."""
 
     goal: Goal
     peer: str
+    rounds: int
     ratio: float
     low: float
     high: float
@@ -82,15 +83,27 @@ class Verdict:
 
 
 def judge(goal: Goal, figures: Sequence[Figure]) -> Verdict | None:
-    """How the goal stands; None if one of the two sides was not measured."""
+    """How the goal stands; None if the two sides have no round in common."""
     known = {figure.side: figure for figure in figures if (figure.metric, figure.store) == (goal.metric, goal.store)}
     ours = known.pop("packhorse", None)
     peer = best(goal, known)
     if ours is None or peer is None:
         return None
-    rounds = [ratio(goal.metric, mine, other) for mine, other in zip(ours.values, peer.values, strict=False)]
-    cpu = median(peer.cpu) / median(ours.cpu) if ours.cpu and peer.cpu else None
-    return Verdict(goal, peer.side, ratio(goal.metric, ours.middle, peer.middle), min(rounds), max(rounds), cpu)
+    rounds = sorted(ours.values.keys() & peer.values.keys())
+    if not rounds:
+        return None
+    mine, other = ([side.values[number] for number in rounds] for side in (ours, peer))
+    each = [ratio(goal.metric, one, two) for one, two in zip(mine, other, strict=True)]
+    whole = ratio(goal.metric, median(mine), median(other))
+    return Verdict(goal, peer.side, len(rounds), whole, min(each), max(each), _less(ours.cpu, peer.cpu))
+
+
+def _less(ours: Mapping[int, float], peer: Mapping[int, float]) -> float | None:
+    """How much less processor time a job of ours takes."""
+    rounds = ours.keys() & peer.keys()
+    if not rounds:
+        return None
+    return median(peer[number] for number in rounds) / median(ours[number] for number in rounds)
 
 
 def best(goal: Goal, known: Mapping[str, Figure]) -> Figure | None:

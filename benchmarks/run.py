@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks import environments, places
 from benchmarks.contest import Contestant
-from benchmarks.goals import Figure
+from benchmarks.goals import LATENCIES, METRICS, Figure
 from benchmarks.trial import Failed, trial
 
 
@@ -105,17 +105,16 @@ def key(line: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """What the lines say, a figure for each metric of each side."""
-    rates: dict[tuple[str, str, str], list[tuple[float, float | None]]] = {}
+    values: dict[tuple[str, str, str], dict[int, float]] = {}
+    spent: dict[tuple[str, str, str], dict[int, float]] = {}
     for line in lines:
         if "metrics" not in line:
             continue
-        side, metrics = line["side"], line["metrics"]
-        where = (side["name"], side["store"])
-        for metric in ("process", "one", "bulk"):
-            rates.setdefault((*where, metric), []).append((metrics[metric]["rate"], metrics[metric]["cpu"]))
-        for metric in ("p50", "p99"):
-            rates.setdefault((*where, metric), []).append((metrics["latency"][metric], None))
-    return [
-        Figure(*about, tuple(value for value, _ in values), tuple(cpu for _, cpu in values if cpu is not None))
-        for about, values in rates.items()
-    ]
+        side, metrics, number = line["side"], line["metrics"], line["round"]
+        told = {**metrics, **{name: {"rate": metrics["latency"][name]} for name in LATENCIES}}
+        for metric in METRICS:
+            about = (side["name"], side["store"], metric)
+            values.setdefault(about, {})[number] = told[metric]["rate"]
+            if told[metric].get("cpu") is not None:
+                spent.setdefault(about, {})[number] = told[metric]["cpu"]
+    return [Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()]

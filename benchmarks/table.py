@@ -6,6 +6,8 @@ from typing import Any
 
 from benchmarks.goals import ANY, GOALS, LATENCIES, METRICS, STORES, Figure, Goal, Verdict, judge
 
+ENOUGH = 3  # fewer rounds prove nothing, and are told
+
 
 def columns(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> str:
     """Rows as aligned columns, the first row a heading."""
@@ -20,8 +22,8 @@ def metric_table(metric: str, figures: Sequence[Figure]) -> str:
     unit = "ms" if metric in LATENCIES else "jobs/s"
     rows = [("store", "side", unit, "rounds", "CPU µs/job")]
     for figure in sorted((one for one in figures if one.metric == metric), key=lambda one: one.store):
-        rounds = " ".join(shown(metric, value) for value in figure.values)
-        cpu = f"{median(figure.cpu) * 1e6:,.0f}" if figure.cpu else ""
+        rounds = " ".join(shown(metric, figure.values[number]) for number in sorted(figure.values))
+        cpu = f"{median(figure.cpu.values()) * 1e6:,.0f}" if figure.cpu else ""
         rows.append((figure.store, figure.side, shown(metric, figure.middle), rounds, cpu))
     return f"{METRICS[metric]}\n{columns(rows, right=(2, 4))}"
 
@@ -56,15 +58,27 @@ def _row(goal: Goal, verdict: Verdict | None) -> tuple[str, str, str, str, str, 
         f"{verdict.ratio:.2f}x",
         f"{verdict.low:.2f}-{verdict.high:.2f}",
         "" if verdict.cpu is None else f"{verdict.cpu:.2f}x",
-        "met" if verdict.met else "missed",
+        ("met" if verdict.met else "missed") + ("" if verdict.rounds >= ENOUGH else f" (rounds: {verdict.rounds})"),
     )
 
 
 def report(lines: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
     """All there is to say about a run."""
     sides = list({str(line["side"]): line["side"] for line in lines if "side" in line}.values())
-    faults = [line for line in lines if "error" in line]
-    told = [f"{line['side']['name']} on {line['side']['store']}: {line['error']}" for line in faults]
-    failed = ["Not measured, or not in every round\n" + "\n".join(f"  {text}" for text in told)] if told else []
     tables = [metric_table(metric, figures) for metric in METRICS]
-    return "\n\n".join([*tables, promises(sides), *failed, goal_table(figures)])
+    return "\n\n".join([*tables, promises(sides), *faults(lines), goal_table(figures)])
+
+
+def faults(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What went wrong: trials that failed, and jobs that ran more than once."""
+    told = [f"  {_name(line)}: {line['error']}" for line in lines if "error" in line]
+    told += [f"  {_name(line)}: {twice} of its jobs ran twice" for line in lines if (twice := _twice(line))]
+    return ["\n".join(("Went wrong", *told))] if told else []
+
+
+def _name(line: Mapping[str, Any]) -> str:
+    return f"{line['side']['name']} on {line['side']['store']}, round {line['round']}"
+
+
+def _twice(line: Mapping[str, Any]) -> int:
+    return int(line["metrics"]["process"].get("twice", 0)) if "metrics" in line else 0

@@ -1,4 +1,4 @@
-"""Counts the calls of the no-op in a worker, and writes down when the backlog and the paced jobs are through."""
+"""Counts the jobs that a worker runs, and writes down when the backlog and the paced jobs are through."""
 
 import itertools
 import json
@@ -21,6 +21,7 @@ class Tally:
         self._calls, self._paced = itertools.count(1), itertools.count(1)
         self._seen = bytearray(order.backlog)
         self._waits: list[float] = []
+        self._twice = 0
         self._from, self._to = order.backlog // WARMING, order.backlog
         self._start: meter.Reading | None = None
 
@@ -31,6 +32,9 @@ class Tally:
             if next(self._paced) == self._order.paced:
                 self._write(PACED, self._waits)
         elif number >= 0:
+            if self._seen[number]:
+                self._twice += 1
+                return
             self._seen[number] = 1
             call = next(self._calls)
             if call == self._from:
@@ -42,7 +46,7 @@ class Tally:
         end = meter.read(self._order.server)
         assert self._start is not None
         stretch = meter.between(self._start, end, self._to - self._from)
-        self._write(BACKLOG, {**stretch, "ran": sum(self._seen)})
+        self._write(BACKLOG, {**stretch, "ran": sum(self._seen), "twice": self._twice})
 
     def _write(self, name: str, value: Any) -> None:
         half = self._folder / f"{name}.half"

@@ -6,7 +6,7 @@ from benchmarks.goals import ANY, GOALS, METRICS, STORES, Figure, Goal, judge
 
 
 def figure(side: str, *values: float, metric: str = "process", cpu: tuple[float, ...] = ()) -> Figure:
-    return Figure(side, "redis", metric, values, cpu)
+    return Figure(side, "redis", metric, dict(enumerate(values)), dict(enumerate(cpu)))
 
 
 def verdict(goal: Goal, *figures: Figure):
@@ -78,8 +78,17 @@ def test_a_goal_without_both_sides_was_not_measured(there):
     assert judge(Goal("process", "redis", 1, ("saq",)), [figure(side, 10) for side in there]) is None
 
 
+def test_only_rounds_that_both_sides_have_are_compared():
+    peer = Figure("saq", "redis", "process", {1: 10, 2: 20})
+
+    judged = verdict(Goal("process", "redis", 1, ANY), figure("packhorse", 1000, 30, 40), peer)
+
+    assert (judged.rounds, judged.ratio, judged.low, judged.high) == (2, 35 / 15, 2, 3)
+    assert judge(Goal("process", "redis", 1, ANY), [figure("packhorse", 1000), peer]) is None
+
+
 def test_figures_of_other_stores_and_metrics_do_not_count():
-    others = [Figure("saq", "postgres", "process", (1,)), figure("saq", 1, metric="bulk")]
+    others = [Figure("saq", "postgres", "process", {0: 1}), figure("saq", 1, metric="bulk")]
 
     assert judge(Goal("process", "redis", 1, ANY), [figure("packhorse", 10), *others]) is None
 

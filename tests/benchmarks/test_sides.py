@@ -48,8 +48,11 @@ def test_a_job_that_ran_twice_does_not_stand_for_another(tmp_path):
 
     for number in (0, *range(19)):
         tally.hit(number, 0.0)
+    assert not (tmp_path / BACKLOG).exists()
+    tally.hit(19, 0.0)
 
-    assert json.loads((tmp_path / BACKLOG).read_text())["ran"] == 19
+    written = json.loads((tmp_path / BACKLOG).read_text())
+    assert (written["ran"], written["twice"]) == (20, 1)
 
 
 def test_paced_jobs_are_timed_and_what_warms_up_is_not(tmp_path):

@@ -27,23 +27,41 @@ def words(text: str) -> list[str]:
 
 def test_a_goal_has_the_word_met_or_missed_or_that_it_was_not_measured():
     goals = [Goal("process", "redis", wanted, (peer,)) for wanted, peer in ((5, "saq"), (5.1, "saq"), (1, "arq"))]
-    figures = [Figure("packhorse", "redis", "process", (50,)), Figure("saq", "redis", "process", (10,))]
+    figures = [
+        Figure("packhorse", "redis", "process", {1: 50, 2: 51, 3: 49}),
+        Figure("saq", "redis", "process", {1: 10, 2: 11, 3: 9}),
+    ]
 
     assert words(table.goal_table(figures, goals)) == ["met", "missed", "measured"]
+
+
+def test_a_goal_judged_after_too_few_rounds_says_so():
+    figures = [Figure(side, "redis", "process", {1: 10}) for side in ("packhorse", "saq")]
+
+    assert table.goal_table(figures, [Goal("process", "redis", 1, ("saq",))]).endswith("met (rounds: 1)")
+
+
+def test_jobs_that_ran_twice_are_told():
+    line = trial("saq", 2, 10)
+    line["metrics"]["process"] = {**line["metrics"]["process"], "twice": 1}
+
+    assert table.faults([line]) == ["Went wrong\n  saq on redis, round 2: 1 of its jobs ran twice"]
+    assert table.faults([trial("saq", 1, 10)]) == []
 
 
 def test_rounds_become_one_figure_a_metric():
     figures = run.figures([trial("saq", number, rate) for number, rate in ((1, 10), (2, 30), (3, 20))])
 
     [process] = [figure for figure in figures if figure.metric == "process"]
-    assert (process.side, process.store, process.values, process.middle) == ("saq", "redis", (10, 30, 20), 20)
+    assert (process.side, process.store, process.values) == ("saq", "redis", {1: 10, 2: 30, 3: 20})
+    assert process.middle == 20
     assert {figure.metric for figure in figures} == {"process", "one", "bulk", "p50", "p99"}
 
 
 def test_processor_time_that_is_not_known_is_left_out():
     [figure, *_] = run.figures([trial("saq", 1, 10, cpu=None)])
 
-    assert figure.cpu == ()
+    assert figure.cpu == {}
 
 
 def test_a_report_tells_what_could_not_be_measured_and_why():
@@ -56,7 +74,7 @@ def test_a_report_tells_what_could_not_be_measured_and_why():
 
     text = table.report([trial("packhorse", 1, 10), failed], run.figures([trial("packhorse", 1, 10)]))
 
-    assert "saq on redis: no environment: no such version" in text
+    assert "saq on redis, round 0: no environment: no such version" in text
     assert "kept 10 minutes" in text
 
 
