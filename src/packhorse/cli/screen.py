@@ -1,7 +1,9 @@
 """What commands print: tables and sentences for people, JSON for programs."""
 
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
 from typing import Any
@@ -51,8 +53,20 @@ class Screen:
         if not sys.stdin.isatty():
             raise Trouble(f"{will}. Say --yes to go on without being asked.", exits.USAGE)
         click.echo(f"{will}.", err=True)
-        if not click.confirm("Go on?", err=True):
+        with _interruptible():
+            agreed = click.confirm("Go on?", err=True)
+        if not agreed:
             raise Trouble("Nothing was changed.")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a question: an event loop would note it and wait for the answer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def console(*, stderr: bool = False) -> Console:
