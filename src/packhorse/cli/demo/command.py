@@ -1,6 +1,5 @@
 """packhorse demo: everything at once, in a shop of its own."""
 
-import asyncio
 import os
 import sys
 
@@ -28,7 +27,7 @@ Every scene ends with a check of what the store holds. On a terminal the scenes 
 @with_yes
 @with_screen
 @click.pass_context
-def demo(
+async def demo(
     ctx: click.Context, screen: Screen, *, once: bool, url: str | None, keep: bool, limit: float, yes: bool
 ) -> None:
     """Open a place, play, say what came of it."""
@@ -38,6 +37,5 @@ def demo(
         os.environ.update(where.environment)  # the shop is a module that finds its store there, like any user's
         from packhorse.cli.demo.performance import Wishes, perform
 
-        with asyncio.Runner() as runner:
-            code = runner.run(perform(where, screen, Wishes(live=live, keep=keep, yes=yes, limit=limit)))
+        code = await perform(where, screen, Wishes(live=live, keep=keep, yes=yes, limit=limit))
     ctx.exit(code)

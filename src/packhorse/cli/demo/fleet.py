@@ -5,11 +5,12 @@ import os
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from packhorse.cli.demo.porter import READY
 from packhorse.cli.frame import Trouble
 
+READY = b"ready\n"  # what a worker says once it works
 PATIENCE = 10
 
 
@@ -61,7 +62,7 @@ class Fleet:
         with self._notes.open("ab") as notes:
             porter = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "packhorse.cli.demo.porter"),
+                *("-m", "packhorse.cli.demo.porter", self._notes.parent),  # so that ps tells to which demo it belongs
                 env={**os.environ, **self._environment, **release},
                 stdin=PIPE,
                 stdout=PIPE,
@@ -72,14 +73,17 @@ class Fleet:
         return porter
 
     async def _dismiss(self, *porters: Process) -> None:
+        """Let them end what they have begun; who takes too long, or has no time left, is killed."""
         for porter in porters:
             assert porter.stdin is not None
             porter.stdin.close()
-        for porter in porters:
-            try:
+        try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
-                    await porter.wait()
-            except TimeoutError:
-                porter.kill()
-                await porter.wait()
-            self._porters.remove(porter)
+                    for porter in porters:
+                        await porter.wait()
+        finally:
+            for porter in porters:
+                self._porters.remove(porter)
+                if porter.returncode is None:
+                    porter.kill()

@@ -20,6 +20,8 @@ from packhorse.cli.screen import Screen
 from packhorse.model.clock import SYSTEM
 from packhorse.telemetry.logs import redacted
 
+TERMINATED = "SIGTERM"
+
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
@@ -36,7 +38,7 @@ async def perform(place: Place, screen: Screen, wishes: Wishes) -> int:
     task = asyncio.current_task()
     assert task is not None
     with suppress(NotImplementedError):  # not on Windows
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel, TERMINATED)
     async with app:
         await clear(app, place, partial(screen.gate, yes=wishes.yes))
         summary, stopped = await _played(place, screen, wishes)
@@ -45,12 +47,12 @@ async def perform(place: Place, screen: Screen, wishes: Wishes) -> int:
     screen.show(summary.plain(), lambda: drawn(summary))
     for line in next_steps(place, wishes):
         screen.say(line)
-    if stopped and not wishes.live:
-        return exits.STOPPED + signal.SIGINT
+    if stopped is not None and not wishes.live:
+        return exits.STOPPED + stopped
     return exits.OK if summary.passed else exits.FAILED
 
 
-async def _played(place: Place, screen: Screen, wishes: Wishes) -> tuple[Summary, bool]:
+async def _played(place: Place, screen: Screen, wishes: Wishes) -> tuple[Summary, signal.Signals | None]:
     begun, notes = SYSTEM.steady(), place.folder / "workers.log"
     audience = Picture() if wishes.live else Lines(screen.say)
     show = Show(app, Fleet(place.environment, notes), audience)
@@ -67,19 +69,19 @@ async def _played(place: Place, screen: Screen, wishes: Wishes) -> tuple[Summary
     return summary, stopped
 
 
-async def _once(show: Show, wishes: Wishes) -> bool:
-    """Play every scene once, as far as time allows; answer whether somebody stopped it."""
+async def _once(show: Show, wishes: Wishes) -> signal.Signals | None:
+    """Play every scene once, as far as time allows; answer what cut it short."""
     try:
         async with asyncio.timeout(wishes.limit):
             await show.round(scenes.found())
     except TimeoutError:
-        return False
-    except asyncio.CancelledError:
-        return _stopped()
-    return False
+        return None
+    except asyncio.CancelledError as error:
+        return _stopped(error)
+    return None
 
 
-async def _live(show: Show, picture: Picture, screen: Screen, wishes: Wishes) -> bool:
+async def _live(show: Show, picture: Picture, screen: Screen, wishes: Wishes) -> signal.Signals | None:
     """Play until somebody stops it."""
     watching = asyncio.create_task(picture.watch(show))
     try:
@@ -89,32 +91,28 @@ async def _live(show: Show, picture: Picture, screen: Screen, wishes: Wishes) ->
                     async with asyncio.timeout(wishes.limit):
                         await show.round(scenes.found())
     except TimeoutError:
-        return False
-    except asyncio.CancelledError:
-        return _stopped()
+        return None
+    except asyncio.CancelledError as error:
+        return _stopped(error)
     finally:
         watching.cancel()
         await asyncio.wait([watching])
 
 
-def _stopped() -> bool:
-    """Somebody pressed Ctrl-C: go on to the summary. Pressed again, all ends at once."""
+def _stopped(error: asyncio.CancelledError) -> signal.Signals:
+    """Go on to the summary after Ctrl-C, and say which signal it was. Pressed again, all ends at once."""
     task = asyncio.current_task()
     assert task is not None
     task.uncancel()
-    return True
+    return signal.SIGTERM if TERMINATED in error.args else signal.SIGINT
 
 
 def next_steps(place: Place, wishes: Wishes) -> list[str]:
     """What to do now."""
     namespace = "" if place.scheme == "sqlite" else f" --namespace {NAMESPACE}"
-    look = f"packhorse jobs ls --url {redacted(place.url)}{namespace}"
-    if not wishes.keep:
-        look = "packhorse demo --once --keep"
-    return [
-        "",
-        "What next:",
-        f"  {look}   look at the jobs of a demo",
-        "  less docs/tutorial.md   your first task",
-        "  make docs   all there is to know",
-    ]
+    look = (
+        f"packhorse jobs ls --url {redacted(place.url)}{namespace}" if wishes.keep else "packhorse demo --once --keep"
+    )
+    steps = {look: "look at its jobs", "less docs/tutorial.md": "write a task of your own", "make docs": "read on"}
+    width = max(map(len, steps))
+    return ["", "What next:", *(f"  {command:<{width}}  {why}" for command, why in steps.items())]

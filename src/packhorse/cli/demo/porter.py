@@ -5,10 +5,10 @@ import os
 import sys
 
 from packhorse.cli.demo import scenes
+from packhorse.cli.demo.fleet import READY
 from packhorse.cli.demo.place import LEASE
 from packhorse.cli.demo.shop import app
 
-READY = b"ready\n"
 SLOTS = {"packing": 2, "parcels": 4}
 
 

@@ -114,7 +114,7 @@ def _troubles(summary: Summary) -> Iterable[Text]:
         for trouble in scene.troubles:
             yield Text(f"FAILED {scene.name}: {trouble}", style="bold red")
     if summary.missing:
-        yield Text(f"FAILED not played in time: {', '.join(summary.missing)}", style="bold red")
+        yield Text(f"FAILED not played: {', '.join(summary.missing)}", style="bold red")
     for line in summary.in_store:
         yield Text(line)
 

@@ -52,15 +52,15 @@ class Kill(Scene):
         ]
 
     async def _on_the_road(self, stage: Stage, pid: int) -> list[str]:
-        """The parcels that this process carries, once it does; none if all have arrived without it."""
+        """The parcels that this process carries, once all that run have said who carries them."""
         while jobs := [job for job in await stage.jobs() if not job.ended]:
-            if held := [job.id for job in jobs if _carrier(job) == pid]:
-                return held
+            carriers = {job.id: _carrier(job) for job in jobs if job.status == "running"}
+            if carriers and None not in carriers.values():
+                return [job for job, carrier in carriers.items() if carrier == pid]
             await takes("30ms")
         return []
 
 
 def _carrier(job: Job) -> int | None:
     """Which process carries a parcel, by its own word."""
-    running = job.status == "running" and job.attempt == 1
-    return int(job.progress.message.split()[-1]) if running and job.progress is not None else None
+    return None if job.progress is None else int(job.progress.message.split()[-1])

@@ -1,0 +1,177 @@
+"""The demo as people run it: on each store, on a terminal, stopped, out of time; nothing is left behind."""
+
+import asyncio
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from packhorse import App
+from packhorse.cli.demo import scenes
+from packhorse.cli.demo.place import NAMESPACE
+from tests.cli.shell import COMMAND, Ended, Shell
+from tests.conftest import wipe
+
+PATIENCE = 120
+CTRL_C = "\x03"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    """A folder to run the demo in, whose temporary files go to a folder of their own."""
+    folder = tmp_path / "here"
+    for each in (folder, tmp_path / "temporary"):
+        each.mkdir()
+    made = Shell(folder, TMPDIR=str(tmp_path / "temporary"))
+    yield made
+    made.end()
+
+
+def left(shell: Shell) -> list[str]:
+    """Files and processes of a demo that are still there."""
+    folder = shell.environment["TMPDIR"]
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    files = [
+        str(file) for place in (Path(folder), shell.folder) for file in place.glob("*") if "output-" not in file.name
+    ]
+    return [*files, *(line for line in running if folder in line)]
+
+
+async def run(shell: Shell, *arguments: str) -> Ended:
+    """Run a demo to its end; it takes longer than other commands."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND,
+        "demo",
+        *arguments,
+        cwd=shell.folder,
+        env=shell.environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(PATIENCE):
+        out, err = await process.communicate()
+    return Ended(process.returncode or 0, out.decode(), err.decode())
+
+
+async def put(url: str, namespace: str, count: int) -> App:
+    """An app with so many jobs in a store."""
+    app = App(url, namespace=namespace)
+    for _ in range(count):
+        await app.queue("default").enqueue("something")
+    return app
+
+
+def whole(ended: Ended) -> None:
+    """Every scene was played, and every check holds."""
+    assert ended.code == 0, ended.out + ended.err
+    summary = json.loads(ended.out)
+    assert summary["passed"]
+    assert [scene["name"] for scene in summary["scenes"]] == [scene.name for scene in scenes.found()]
+    assert all(check["passed"] for scene in summary["scenes"] for check in scene["checks"])
+    counts = summary["counts"]
+    assert counts["done"] + counts["cancelled"] == counts["enqueued"]
+    assert counts["retries"] >= 7
+    assert counts["takeovers"] >= 1
+    assert (counts["dead"], counts["replayed"], counts["cancelled"]) == (3, 3, 1)
+
+
+async def test_every_scene_holds_in_a_file_of_its_own_that_goes_away(shell: Shell):
+    ended = await run(shell, "--json")
+
+    whole(ended)
+    assert "What next:" in ended.err
+    assert left(shell) == []
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+async def test_every_scene_holds_on_a_server_whose_other_jobs_stay(shell: Shell, kind: str, url: str):
+    await wipe(kind, url, NAMESPACE)
+    theirs = await put(url, "packhorse_theirs", 2)
+    ours = await put(url, NAMESPACE, 3)
+
+    refused = await run(shell, "--url", url)
+    ended = await run(shell, "--json", "--yes", "--url", url)
+
+    assert (refused.code, refused.out) == (2, "")
+    assert f"3 jobs of an earlier demo, in the namespace {NAMESPACE}, will be removed. Say --yes" in refused.err
+    whole(ended)
+    assert sum((await theirs.queue("default").counts()).values()) >= 2
+    assert [sum(counts.values()) for counts in (await (await ours.store()).jobs.count()).values()] in ([], [0])
+    assert left(shell) == []
+    await theirs.queue("default").purge()
+    for app in (theirs, ours):
+        await app.close()
+
+
+async def test_on_a_terminal_it_goes_on_until_ctrl_c_and_then_sums_up(shell: Shell):
+    demo = shell.terminal("demo")
+    await demo.until("Ctrl-C ends it")
+    await demo.until("20 parcels wait in a paused queue")
+    seen = demo.text
+
+    demo.type(CTRL_C)
+
+    assert await demo.ended() == 0
+    assert all(words in seen for words in ("queue", "waits", "claimed", "order-confirmation", "workers ["))
+    summary = demo.text.rpartition("\x1b[?1049l")[2]
+    assert all(words in summary for words in ("120 orders: all done, each once", "orders that flow", "What next:"))
+    assert "Traceback" not in demo.text
+    assert left(shell) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_stopped_before_its_end_it_says_what_was_not_played(shell: Shell, number: signal.Signals):
+    demo = shell.start("demo", "--once")
+    await demo.until("retries:")
+
+    demo.signal(number)
+
+    assert await demo.ended() == 128 + number
+    assert "FAILED not played: retries" in demo.text
+    assert "Traceback" not in demo.text
+    assert left(shell) == []
+
+
+async def test_out_of_time_it_fails_and_shows_what_is_in_the_store(shell: Shell):
+    ended = await run(shell, "--limit", "1.5")
+
+    assert ended.code == 1
+    assert "FAILED not played: " in ended.out
+    assert "In the store:" in ended.out
+    assert "The workers said last:" in ended.out
+    assert left(shell) == []
+
+
+async def test_a_file_that_holds_jobs_is_left_alone(shell: Shell):
+    url = f"sqlite:///{shell.folder / 'mine.db'}"
+    app = await put(url, "packhorse", 2)
+
+    ended = await run(shell, "--yes", "--url", url)
+
+    assert ended.code == 2
+    assert "holds 2 jobs; a file has no namespaces" in ended.err
+    assert (await app.queue("default").counts())["ready"] == 2
+    await app.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "words"),
+    [
+        ("sqlite:///:memory:", 2, "which cannot share memory: give the path of a file"),
+        ("redis://127.0.0.1:1/0", 4, "The store at redis://127.0.0.1:1/0 cannot be used"),
+        ("ftp://127.0.0.1/", 2, "No store serves the scheme 'ftp'"),
+    ],
+)
+async def test_an_address_where_it_cannot_be_played_is_said_in_a_sentence(
+    shell: Shell, url: str, code: int, words: str
+):
+    ended = await run(shell, "--url", url)
+
+    assert ended.code == code
+    assert words in ended.err
+    assert "Traceback" not in ended.err
+    assert left(shell) == []

@@ -1,0 +1,144 @@
+"""A scene that fails is seen to fail: in the show, in the summary, in what programs read."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from packhorse import App
+from packhorse.cli.demo import recording, show
+from packhorse.cli.demo.fleet import Fleet
+from packhorse.cli.demo.scene import Check, Scene, Stage, equal
+from packhorse.cli.demo.screen import Lines
+from packhorse.cli.demo.show import Show
+from packhorse.cli.demo.summary import Counts, Played, Summary, drawn, latest
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+GOOD = Played("orders", "orders come in", 0.5, (Check("2 orders: all done", True, "2 done"),))
+BAD = Played("orders", "orders come in", 0.5, (Check("2 orders: all done", False, "1 done"),))
+
+
+class Wrong(Scene):
+    """Finds less than it wants."""
+
+    turn, name, shows = 1, "wrong", "a check that does not hold"
+
+    async def play(self, stage: Stage) -> None:
+        await stage.app.queue("default").enqueue("nobody-runs-this")
+
+    async def check(self, stage: Stage) -> list[Check]:
+        return [stage.once("jobs", await stage.jobs(), 2)]
+
+
+class Broken(Wrong):
+    """Does not come to its check."""
+
+    async def play(self, stage: Stage) -> None:
+        raise ConnectionError("the road is closed")
+
+
+class Endless(Wrong):
+    """Does not come to an end."""
+
+    async def play(self, stage: Stage) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def stage(said: list[str], tmp_path: Path) -> AsyncIterator[Show]:
+    """A show in memory without any workers."""
+    app = App("sqlite:///:memory:")
+    yield Show(app, Fleet({}, tmp_path / "notes"), Lines(said.append))
+    await app.close()
+
+
+async def test_a_check_that_does_not_hold_says_what_was_found(stage: Show, said: list[str]):
+    await stage.play(Wrong())
+
+    [played] = stage.played
+    assert not played.passed
+    assert played.troubles == ["2 jobs: all done, each once: 2 enqueued, 0 done, 1 not done, 0 not once"]
+    assert f"  FAILED: {played.troubles[0]}" in said
+    assert any("default: 1 ready" in line for line in await show.contents(stage.app))
+
+
+async def test_a_scene_that_breaks_is_a_failure_and_the_next_is_played(stage: Show):
+    await stage.round([Broken, Wrong])
+
+    assert [played.error for played in stage.played] == ["ConnectionError: the road is closed", None]
+    assert not any(played.passed for played in stage.played)
+
+
+async def test_a_scene_that_does_not_end_is_a_failure(stage: Show, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(show, "SCENE_LIMIT", 0.05)
+
+    await stage.play(Endless())
+
+    assert stage.played[0].error == "not at its end after 0.05 seconds"
+
+
+def summary(*scenes: Played, missing: tuple[str, ...] = ()) -> Summary:
+    return Summary("SQLite", 2.0, scenes, Counts(enqueued=3, done=3), missing)
+
+
+def test_a_summary_passes_only_if_all_was_played_and_holds():
+    assert summary(GOOD, GOOD).passed
+    assert not summary(GOOD, BAD).passed
+    assert not summary(GOOD, missing=("retries",)).passed
+    assert not summary(Played("empty", "no checks", 0.1)).passed
+    assert not summary().passed
+
+
+def test_a_scene_that_failed_once_stays_failed_however_often_it_is_played():
+    assert latest([GOOD, BAD, GOOD]) == [BAD]
+
+
+def test_people_read_what_failed_and_what_is_in_the_store():
+    console = Console(record=True, width=100, file=None, quiet=False)
+    with console.capture() as printed:
+        console.print(drawn(summary(BAD, missing=("retries",)).with_store(["In the store:", "  orders: 1 ready"])))
+
+    text = printed.get()
+    assert "FAILED orders: 2 orders: all done: 1 done" in text
+    assert "FAILED not played: retries" in text
+    assert "orders: 1 ready" in text
+
+
+def test_programs_read_the_same():
+    plain = msgspec.json.decode(msgspec.json.encode(summary(GOOD, BAD).plain()))
+
+    assert list(plain) == ["passed", "jobs_per_second", "store", "seconds", "scenes", "counts", "missing", "in_store"]
+    assert (plain["passed"], plain["jobs_per_second"], plain["counts"]["done"]) == (False, 1.5, 3)
+    assert [scene["passed"] for scene in plain["scenes"]] == [True, False]
+    assert plain["scenes"][1]["checks"] == [{"says": "2 orders: all done", "passed": False, "found": "1 done"}]
+
+
+def test_a_check_of_equality_says_both_sides():
+    assert equal("two", 1, 2) == Check("two", False, "found 1, wanted 2")
+    assert equal("two", 2, 2).passed
+
+
+def test_a_recording_is_a_picture_that_needs_nothing_from_elsewhere(tmp_path: Path):
+    recording.save(tmp_path / "summary.svg", "packhorse demo", drawn(summary(GOOD)))
+
+    picture = (tmp_path / "summary.svg").read_text()
+    assert "orders" in picture
+    assert "url(http" not in picture
+    ElementTree.fromstring(picture)
+
+
+@pytest.mark.parametrize("name", ["demo", "demo-summary", "jobs", "doctor"])
+def test_the_pictures_of_the_docs_are_there_and_small(name: str):
+    picture = IMAGES / f"{name}.svg"
+
+    assert picture.stat().st_size < 100_000
+    ElementTree.fromstring(picture.read_text())
