@@ -1,6 +1,7 @@
 """Callers with a database connection of their own: every driver and every framework that ``within=`` knows."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 
 from packhorse import App
 
+PLACES = itertools.count()
 TABLE = "create table if not exists mine (n integer primary key)"
 
 
@@ -321,7 +323,7 @@ class Callers:
     async def _django(self, app: App) -> AsyncIterator[Any]:
         from django.db import connections
 
-        alias = f"place_{id(self)}"
+        alias = f"place_{next(PLACES)}"
         known_to_django(alias, self.kind, self.url)
         with ThreadPoolExecutor(1, thread_name_prefix="django") as thread:
 
@@ -331,7 +333,7 @@ class Callers:
                 return transaction
 
             yield begin
-            thread.submit(lambda: connections[alias].close()).result()
+            thread.submit(lambda: connections[alias].close()).result()  # noqa: PLW0108 - each thread has its own
         del connections.settings[alias]
 
 
