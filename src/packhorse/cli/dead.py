@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
+from rich.console import RenderableType
 from rich.text import Text
 
 from packhorse.app import App
@@ -18,11 +19,10 @@ from packhorse.cli.jobs import acting
 from packhorse.cli.screen import Screen, table, with_screen
 from packhorse.cli.show import show_job
 from packhorse.cli.target import Target, with_target
-from packhorse.jobs.explain import error
 from packhorse.jobs.view import Job, Status
 from packhorse.model.job import State
 
-LINE = ("id", "task", "queue", "reason", "attempts", "died", "error")
+LINE = tuple(name for name in words.LINE if name != "state")
 DROP = Act("dropped", (State.DEAD,), REMOVE.write)
 LETTERS = Act("replayed", (State.DEAD,), REPLAY.write)
 
@@ -32,7 +32,7 @@ class Kind:
     """Dead letters that have something in common: how many, and the newest of them."""
 
     count: int
-    newest: Job
+    newest: dict[str, Any]
     first: datetime
 
 
@@ -50,11 +50,7 @@ async def ls(by: str | None, target: Target, filters: Filters, screen: Screen) -
     """List dead letters, newest first in each queue, or count them by what they have in common."""
     async with target.open() as app:
         if by is None:
-            found = [job async for job in filters.find(app)]
-            screen.show(
-                [words.brief(job) for job in found],
-                lambda: table(LINE, map(_line, found), right=["attempts"]) if found else Text("No dead letter fits."),
-            )
+            await words.listed(filters.find(app), screen, LINE, "No dead letter fits.")
             return
         if click.get_current_context().get_parameter_source("limit") is ParameterSource.DEFAULT:
             filters = replace(filters, limit=None)
@@ -62,19 +58,15 @@ async def ls(by: str | None, target: Target, filters: Filters, screen: Screen) -
         screen.show([_plain(by, key, kind) for key, kind in kinds], lambda: _summary(by, kinds))
 
 
-def _line(job: Job) -> tuple[object, ...]:
-    last = error(job.failures[-1]) if job.failures else None
-    return job.id, job.task, job.queue, job.reason, job.attempt, job.since, last
-
-
 async def _kinds(app: App, filters: Filters, by: str) -> list[tuple[tuple[str, ...], Kind]]:
     """The largest kind first; of each only its number and its newest letter are kept."""
     kinds: dict[tuple[str, ...], Kind] = {}
     async for page in pages(app, filters, [State.DEAD]):
         for job in page:
-            kind = kinds.setdefault(_key(job, by), Kind(0, job, job.since))
+            told = words.brief(job)
+            kind = kinds.setdefault(_key(job, by), Kind(0, told, job.since))
             kind.count += 1
-            kind.newest = max(kind.newest, job, key=lambda letter: letter.since)
+            kind.newest = max(kind.newest, told, key=lambda letter: letter["since"])
             kind.first = min(kind.first, job.since)
     return sorted(kinds.items(), key=lambda item: (-item[1].count, item[0]))
 
@@ -90,20 +82,15 @@ def _names(by: str) -> tuple[str, ...]:
 
 
 def _plain(by: str, key: tuple[str, ...], kind: Kind) -> dict[str, Any]:
-    return {
-        **dict(zip(_names(by), key, strict=True)),
-        "count": kind.count,
-        "first": kind.first,
-        "last": kind.newest.since,
-        "newest": words.brief(kind.newest),
-    }
+    named = dict(zip(_names(by), key, strict=True))
+    return {**named, "count": kind.count, "first": kind.first, "last": kind.newest["since"], "newest": kind.newest}
 
 
-def _summary(by: str, kinds: list[tuple[tuple[str, ...], Kind]]) -> Any:
+def _summary(by: str, kinds: list[tuple[tuple[str, ...], Kind]]) -> RenderableType:
     if not kinds:
         return Text("No dead letter fits.")
     rows = [
-        (*key, kind.count, kind.first, kind.newest.since, kind.newest.id, _line(kind.newest)[-1]) for key, kind in kinds
+        (*key, kind.count, kind.first, *(kind.newest[name] for name in ("since", "id", "error"))) for key, kind in kinds
     ]
     return table((*_names(by), "count", "first", "last", "newest", "its error"), rows, right=["count"])
 

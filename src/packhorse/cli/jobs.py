@@ -5,17 +5,18 @@ from dataclasses import replace
 from typing import Any
 
 import click
-from rich.text import Text
 
 from packhorse.cli import words
 from packhorse.cli.acts import CANCEL, REMOVE, REPLAY
 from packhorse.cli.bulk import Act, job_of
 from packhorse.cli.filters import Filters, with_filters
 from packhorse.cli.frame import Group
-from packhorse.cli.screen import Screen, table, with_screen, with_yes
+from packhorse.cli.screen import Screen, with_screen, with_yes
 from packhorse.cli.show import show_job
 from packhorse.cli.tail import tail
 from packhorse.cli.target import Target, with_target
+
+_IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
 
 
 @click.group(cls=Group)
@@ -30,11 +31,7 @@ def jobs() -> None:
 async def ls(target: Target, filters: Filters, screen: Screen) -> None:
     """List jobs that fit the filters."""
     async with target.open() as app:
-        found = [job async for job in filters.find(app)]
-        screen.show(
-            [words.brief(job) for job in found],
-            lambda: table(words.LINE, map(words.line, found), right=["attempt"]) if found else Text("No job fits."),
-        )
+        await words.listed(filters.find(app), screen, words.LINE, "No job fits.")
 
 
 @jobs.command()
@@ -52,21 +49,25 @@ jobs.add_command(tail)
 
 
 def acting(group: click.Group, name: str, act: Act, words: str, *, state: str | None = None) -> None:
-    """Give a group a command that does something to jobs, by their ids or by filters."""
+    """Give a group a command that does something to jobs, by their ids or by filters; ``state`` fixes the state."""
 
-    async def command(ids: tuple[str, ...], target: Target, filters: Filters, screen: Screen, *, yes: bool) -> None:
+    async def command(
+        ids: tuple[str, ...], target: Target, filters: Filters, screen: Screen, *, yes: bool, everything: bool = False
+    ) -> None:
         said = not replace(filters, state=None if state else filters.state).empty
-        if ids and said:
-            raise click.UsageError("Say ids or filters, not both.")
-        if not (ids or said or state):
-            raise click.UsageError(f"Say which jobs are to be {act.done}: their ids, or filters.")
+        if (bool(ids), said, everything).count(True) != 1:
+            ways = "their ids, filters, or --all" if state else "their ids, or filters"
+            raise click.UsageError(f"Say which jobs are to be {act.done}, in one way: {ways}.")
         async with target.open() as app:
             await act.run(app, ids, filters, screen, yes=yes)
 
     command.__doc__ = words
+    options: list[Callable[..., Any]] = [with_yes, with_screen, with_filters(state=state), with_target, _IDS]
+    if state:
+        options.append(click.option("--all", "everything", is_flag=True, help="All of them."))
     decorated: Callable[..., Any] = command
-    for decorate in (with_yes, with_screen, with_filters(state=state), with_target, click.argument("ids", nargs=-1)):
-        decorated = decorate(decorated)
+    for option in options:
+        decorated = option(decorated)
     group.command(name)(decorated)
 
 

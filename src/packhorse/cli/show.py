@@ -32,7 +32,9 @@ def _parts(known: dict[str, Any]) -> Iterator[RenderableType]:
     if known["children"]:
         rows.append(("children", f"{known['delivered']} of {known['children']} have ended"))
     rows += [(name, msgspec.json.encode(known[name]).decode()) for name in DATA if known[name] is not None]
-    yield table(("", ""), rows)
+    facts = table(("", ""), rows)
+    facts.show_header = False
+    yield facts
     yield Text(f"\n{known['why']}")
     for failure in known["failures"]:
         yield Text(f"\nattempt {failure['attempt']} at {plain(failure['at'])}: {failure['type']}", style="bold")

@@ -1,14 +1,18 @@
 """Jobs as plain data for JSON, and as lines for people."""
 
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from rich.text import Text
+
+from packhorse.cli.screen import Screen, table
 from packhorse.errors import JobError
 from packhorse.jobs.explain import error
 from packhorse.jobs.view import Job, moment
 from packhorse.model import codec
 from packhorse.model.ids import id_text
 
-LINE = ("id", "task", "queue", "state", "reason", "attempt", "enqueued", "since")
+LINE = ("id", "task", "queue", "state", "reason", "attempt", "enqueued_at", "since", "error")
 
 
 def brief(job: Job) -> dict[str, Any]:
@@ -31,10 +35,11 @@ def brief(job: Job) -> dict[str, Any]:
     }
 
 
-def line(job: Job) -> tuple[object, ...]:
-    """A job as a row of a table."""
-    reason = job.reason or ("failed before" if job.failures and not job.ended else None)
-    return job.id, job.task, job.queue, job.status, reason, job.attempt, job.enqueued_at, job.since
+async def listed(jobs: AsyncIterator[Job], screen: Screen, columns: Sequence[str], nothing: str) -> None:
+    """Print jobs as a list; of each only what is printed is kept."""
+    found = [brief(job) async for job in jobs]
+    rows = [[job[name] for name in columns] for job in found]
+    screen.show(found, lambda: table(columns, rows, right=["attempt"]) if rows else Text(nothing))
 
 
 def whole(job: Job, *, arguments: bool) -> dict[str, Any]:
