@@ -29,6 +29,9 @@ from packhorse.jobs.sync import SyncHandle, SyncQueue, SyncTask
 from packhorse.jobs.task import Task
 from packhorse.jobs.view import Job, Progress, Status
 from packhorse.model.backoff import Backoff, constant, exponential
+from packhorse.model.cron import cron
+from packhorse.model.rule import every
+from packhorse.schedules.schedule import Schedule, Tick
 from packhorse.sync import SyncApp
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "Progress",
     "Queue",
     "Retry",
+    "Schedule",
     "Snooze",
     "Status",
     "StoreError",
@@ -68,12 +72,15 @@ __all__ = [
     "SyncQueue",
     "SyncTask",
     "Task",
+    "Tick",
     "Unique",
     "chain",
     "chord",
     "constant",
     "correlated",
+    "cron",
     "current",
+    "every",
     "exponential",
     "group",
     "retrying",

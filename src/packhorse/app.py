@@ -28,6 +28,11 @@ from packhorse.model.codec import Codec
 from packhorse.model.duration import Duration, micros
 from packhorse.model.ids import parse_id
 from packhorse.model.page import Page
+from packhorse.model.rule import Rule
+from packhorse.schedules.book import Schedules
+from packhorse.schedules.declaring import Scheduling
+from packhorse.schedules.duty import duties
+from packhorse.schedules.schedule import Policies
 from packhorse.stores import NAMESPACE, open_store
 from packhorse.stores.contract import Store
 from packhorse.telemetry import logs
@@ -78,6 +83,7 @@ class App:
         )
         self.desk = Desk(self.namespace, self._homes.here, codec=self._codec, app=options(**said))
         self.registry = AppRegistry(self.desk)
+        self.schedules = Schedules(self.desk, release=self.release, telemetry=self.telemetry)
         self._queues: dict[str, Queue] = {}
 
     # -- the store
@@ -115,6 +121,14 @@ class App:
         """Register a function as a task; with or without options."""
         maker = TaskMaker(self.desk, self.registry, **said)
         return maker if function is None else maker(function)
+
+    def schedule(self, *rules: Rule, name: str | None = None, **said: Unpack[Policies]) -> Scheduling:
+        """Run a function by these rules: a task, or a function that becomes one. It may take the ``Tick``.
+
+        Several rules make as many schedules, each with ticks of its own, and so do several of these decorators. They are
+        stored when a worker of the app starts.
+        """
+        return Scheduling(self.schedules, TaskMaker(self.desk, self.registry), rules, name, said)
 
     def queue(self, name: str, *, per_key: int | None = None, **said: Unpack[Saying]) -> Queue:
         """A queue by its name; what is said about its jobs is remembered. ``per_key`` jobs of a key run at once."""
@@ -245,12 +259,15 @@ class AppWorker:
 
     async def _made(self) -> Worker:
         app = self._app
+        store = await app.store()
+        await app.schedules.declare()
         self._worker = Worker(
-            await app.store(),
+            store,
             app.registry,
             self._settings,
             telemetry=app.telemetry,
             middleware=app._middleware,
+            more_duties=duties(app.desk, store, app.telemetry),
             codec=app._codec,
             clock=app._clock,
         )

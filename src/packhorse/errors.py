@@ -188,6 +188,14 @@ class JobNotFound(JobError):
         super().__init__(f"There is no job {job_id}: it was never enqueued here, was removed, or is not kept any more")
 
 
+class ScheduleNotFound(InvalidInput):
+    """No schedule of this name is stored."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"There is no schedule {_shown(name)}: `packhorse schedules ls` shows those there are")
+
+
 class JobFailed(JobError):
     """The job whose result was asked for is dead."""
 

@@ -1,13 +1,16 @@
 """The app for code without an event loop: scripts, threads, Flask, Django, notebooks."""
 
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from packhorse.app import App
 from packhorse.jobs.call import Call
 from packhorse.jobs.flows import Flow
+from packhorse.jobs.portal import PORTAL
 from packhorse.jobs.sending import Parcel, send_blocking
 from packhorse.jobs.sync import SyncHandle, SyncQueue, forward
+from packhorse.schedules.book import Schedules
 
 
 class SyncApp:
@@ -30,6 +33,11 @@ class SyncApp:
         """The handle of a job by its id, wherever it was enqueued."""
         return SyncHandle(self._async.job(id))
 
+    @property
+    def schedules(self) -> "SyncSchedules":
+        """The schedules of the app."""
+        return SyncSchedules(self._async.schedules)
+
     def queue(self, name: str) -> SyncQueue:
         """A queue by its name; what is said about its jobs is said with ``app.queue``."""
         return SyncQueue(self._async.queue(name))
@@ -45,3 +53,26 @@ class SyncApp:
 
     def __repr__(self) -> str:
         return repr(self._async)
+
+
+class SyncSchedules:
+    """The schedules of an app, for code without an event loop."""
+
+    def __init__(self, schedules: Schedules) -> None:
+        self._async = schedules
+
+    declare = forward(Schedules.declare)
+    sync = forward(Schedules.sync)
+    put = forward(Schedules.put)
+    pause = forward(Schedules.pause)
+    resume = forward(Schedules.resume)
+    remove = forward(Schedules.remove)
+    get = forward(Schedules.get)
+    find = forward(Schedules.find)
+    next = forward(Schedules.next)
+    fire = forward(Schedules.fire)
+    backfill = forward(Schedules.backfill)
+
+    def run(self, name: str, *, at: datetime | None = None) -> SyncHandle[Any]:
+        """Run one once more, for this logical time or for now, whatever its rule says."""
+        return SyncHandle(PORTAL.run(self._async.run(name, at=at)))

@@ -61,6 +61,11 @@ class Arguments:
             raise ConfigError(f"An annotation of the task {self._name!r} cannot be an {what} ({error})") from error
 
     @property
+    def names(self) -> list[str]:
+        """The names of all parameters."""
+        return list(self._signature.parameters)
+
+    @property
     def first(self) -> str:
         """The name of the first parameter."""
         for parameter in self._signature.parameters.values():

@@ -20,6 +20,7 @@ class Name(StrEnum):
     CANCELLED = "cancelled"
     HANDED_BACK = "handed_back"  # not run, or stopped by shutdown: no attempt is charged
     LOST = "lost"  # a lease ran out and the job was taken back, from whichever worker
+    ROLLED_BACK = "rolled_back"  # what an attempt wrote in its transaction, for it was lost or took too long
     LEASE_LOST = "lease_lost"  # an attempt of this worker may not be settled any more
     SETTLEMENT_REFUSED = "settlement_refused"  # an expectation failed, or the store does not take it
 
@@ -35,6 +36,11 @@ class Name(StrEnum):
     RELEASED = "released"
     PRUNED = "pruned"
     DUTY_FAILED = "duty_failed"
+
+    # schedules; the detail is the name of the schedule and its tick
+    FIRED = "fired"
+    RUN_LATE = "run_late"  # a run has not ended by when it was expected
+    RUN_MISSED = "run_missed"  # it has failed, was called off, or was never made
 
     # what does not go as it should
     LOOP_BLOCKED = "loop_blocked"

@@ -1,0 +1,1 @@
+"""Schedules: rules that make jobs, each moment of a rule exactly one."""

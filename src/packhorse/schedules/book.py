@@ -1,0 +1,260 @@
+"""All schedules of an app: declared in code, put at run time, looked at, paused, run by hand."""
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Unpack
+
+from msgspec.structs import replace
+
+from packhorse.errors import InvalidSchedule, ScheduleNotFound
+from packhorse.jobs.call import Call
+from packhorse.jobs.handle import JobHandle
+from packhorse.jobs.options import over
+from packhorse.model import caps
+from packhorse.model.ids import new_id
+from packhorse.model.page import Page
+from packhorse.model.record import Record
+from packhorse.model.rule import Rule, ticks
+from packhorse.schedules.duty import fire_due, watch_runs
+from packhorse.schedules.firing import decoded, job_id, job_of, put
+from packhorse.schedules.schedule import KIND, Policies, Schedule, What, checked, names, ruled, time_of
+from packhorse.stores.contract import Store
+from packhorse.telemetry.emit import Telemetry
+
+if TYPE_CHECKING:
+    from packhorse.jobs.desk import Desk
+    from packhorse.jobs.task import Task
+
+TRIES = 100
+
+
+class Schedules:
+    """The schedules of an app, by name."""
+
+    def __init__(self, desk: "Desk", *, release: str | None, telemetry: Telemetry) -> None:
+        self._desk, self._release, self._telemetry = desk, release, telemetry
+        self._declared: dict[str, Schedule] = {}
+
+    # -- declaring
+
+    def add(self, task: "Task[..., Any]", rules: tuple[Rule, ...], name: str | None, said: Policies) -> None:
+        """Remember what is declared in code; it is stored when a worker starts, or by ``declare``."""
+        policies, by_clock = checked(**said)
+        parameters = task.arguments.names
+        if len(parameters) > 1:
+            raise InvalidSchedule(task.name, "its function takes more than the tick: give it one parameter, or none")
+        what = _what(task.later(), takes=parameters[0] if parameters else None)
+        for each, rule in zip(names(name or task.name, rules), rules, strict=True):
+            if each in self._declared:
+                raise InvalidSchedule(each, "there is another of this name: say name=")
+            source = task.function.__module__
+            self._declared[each] = _made(
+                each, ruled(rule, by_clock), what, policies, release=self._release, source=source
+            )
+
+    async def declare(self) -> list[str]:
+        """Store what is declared in code, and say what was changed.
+
+        What a higher release declared stays as it is. With a release, what a lower one declared in the same modules and
+        this one does not is disabled; without one nothing is.
+        """
+        changed = [name for name, schedule in self._declared.items() if await self._declare(schedule)]
+        if self._release is not None:
+            changed += await self._disable(lambda old: _rank(old.release) < _rank(self._release))
+        return changed
+
+    async def sync(self) -> list[str]:
+        """Store what is declared in code, disable what the same modules declare no more, and say what was changed."""
+        changed = [name for name, schedule in self._declared.items() if await self._declare(schedule)]
+        return changed + await self._disable(lambda _: True)
+
+    async def _declare(self, new: Schedule) -> bool:
+        def merged(old: Schedule | None) -> Schedule | None:
+            if old is None:
+                return new
+            if _rank(old.release) > _rank(new.release) or (
+                old.same(new) and not old.disabled and old.release == new.release
+            ):
+                return None
+            return replace(new, paused=old.paused, last=old.last)
+
+        return await self._change(new.name, merged)
+
+    async def _disable(self, which: Callable[[Schedule], bool]) -> list[str]:
+        sources = {schedule.source for schedule in self._declared.values()}
+        gone = []
+        async for schedule in self._all():
+            if schedule.name in self._declared or schedule.source not in sources or schedule.disabled:
+                continue
+            if which(schedule) and await self._change(schedule.name, self._disabled):
+                gone.append(schedule.name)
+        return gone
+
+    def _disabled(self, old: Schedule | None) -> Schedule | None:
+        """In the name of this release, so that a lower one does not bring it back."""
+        return None if old is None else replace(old, disabled=True, release=self._release or old.release)
+
+    # -- at run time
+
+    async def put(self, name: str, rule: Rule, call: Call[Any], **said: Unpack[Policies]) -> Schedule:
+        """Store a schedule that makes this call, or change the one of this name. What is paused stays so."""
+        caps.key("schedule", name)
+        policies, by_clock = checked(**said)
+        made = _made(name, ruled(rule, by_clock), _what(call), policies, release=None, source=None)
+
+        def merged(old: Schedule | None) -> Schedule:
+            return made if old is None else replace(made, paused=old.paused, last=old.last)
+
+        await self._change(name, merged)
+        return await self.get(name)
+
+    async def pause(self, name: str) -> None:
+        """Let it fire no more until it is resumed; ticks meanwhile are not made up for."""
+        await self._must(name, lambda old: replace(old, paused=True))
+
+    async def resume(self, name: str) -> None:
+        """Let it fire again, from its next tick on; one that was disabled too."""
+        await self._must(name, lambda old: replace(old, paused=False, disabled=False))
+
+    async def remove(self, name: str) -> bool:
+        """Forget it, and say whether it was there; runs that were made go on. One declared in code comes back with the
+        next worker that declares it."""
+        return bool(await (await self._store()).records.drop(KIND, [name]))
+
+    # -- looking
+
+    async def get(self, name: str) -> Schedule:
+        """One by its name."""
+        return decoded(await self._record(name))
+
+    async def find(self, prefix: str = "", *, limit: int = 100, cursor: str | None = None) -> Page[Schedule]:
+        """Those whose name begins with a prefix, in the order of their names, page by page."""
+        page = await (await self._store()).records.find(KIND, prefix=prefix, limit=limit, cursor=cursor)
+        return Page(tuple(decoded(record) for record in page.items), page.cursor)
+
+    async def next(self, name: str, count: int = 5) -> list[datetime]:
+        """Its next ticks; none while it is paused or disabled."""
+        schedule = await self.get(name)
+        return [] if schedule.paused or schedule.disabled else schedule.next(count, await self._now())
+
+    # -- running by hand
+
+    async def fire(self) -> int:
+        """Fire what is due at this moment, as every worker does all the time, and say how many ticks."""
+        return await fire_due(self._desk, await self._store(), self._telemetry)
+
+    async def watch(self) -> None:
+        """Look whether runs end as expected, as every worker does now and then."""
+        await watch_runs(await self._store(), self._telemetry)
+
+    async def run(self, name: str, *, at: datetime | None = None) -> JobHandle[Any]:
+        """Run it once more, for this logical time or for now, whatever its rule says."""
+        schedule = await self.get(name)
+        tick = await self._now() if at is None else _zoned("at", at)
+        job = job_of(self._desk, schedule, tick, id=new_id(), overlap="allow")
+        [receipt] = await self._desk.send([job])
+        return JobHandle(self._desk, receipt.id, created=receipt.created)
+
+    async def backfill(self, name: str, begin: datetime, end: datetime) -> int:
+        """Make the runs of all ticks between two times (the first included, the last not) that were not made, one after
+        the other; says how many."""
+        schedule, made = await self.get(name), 0
+        if _zoned("end", end) <= _zoned("begin", begin):
+            raise InvalidSchedule(f"end={end}", "it does not lie after the begin")
+        batch = []
+        for tick in _within(schedule, begin, end):
+            id = job_id(self._desk.namespace, name, tick)  # noqa: A001
+            batch.append(job_of(self._desk, schedule, tick, id=id, overlap="queue"))
+            if len(batch) == caps.ITEMS:
+                made += sum(receipt.created for receipt in await self._desk.send(batch))
+                batch = []
+        return made + (sum(receipt.created for receipt in await self._desk.send(batch)) if batch else 0)
+
+    # -- inside
+
+    async def _store(self) -> Store:
+        return await self._desk.store()
+
+    async def _now(self) -> datetime:
+        return time_of(await (await self._store()).ping())
+
+    async def _record(self, name: str) -> Record:
+        [record] = await (await self._store()).records.get(KIND, [name])
+        if record is None:
+            raise ScheduleNotFound(name)
+        return record
+
+    async def _all(self) -> Any:
+        cursor: str | None = None
+        while True:
+            page = await self.find(limit=caps.ITEMS, cursor=cursor)
+            for schedule in page.items:
+                yield schedule
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def _must(self, name: str, change: Callable[[Schedule], Schedule]) -> None:
+        await self._record(name)
+        await self._change(name, lambda old: None if old is None else change(old))
+
+    async def _change(self, name: str, change: Callable[[Schedule | None], Schedule | None]) -> bool:
+        """Write what a function makes of a schedule, again if someone was faster; it says None to leave it."""
+        records = (await self._store()).records
+        for _ in range(TRIES):
+            [record] = await records.get(KIND, [name])
+            old = None if record is None else decoded(record)
+            new = change(old)
+            if new is None or new == old:
+                return False
+            due = new.due(await self._now())
+            if record is not None and old is not None and old.rule == new.rule and record.due and due:
+                due = record.due  # a tick that is due and was not fired yet is not forgotten
+            [version] = await records.put([put(new, due=due, expect=0 if record is None else record.version)])
+            if version is not None:
+                return True
+        raise InvalidSchedule(name, "others change it all the time: try again later")
+
+
+def _made(name: str, rule: Rule, what: What, policies: dict[str, Any], **about: Any) -> Schedule:
+    if policies["overlap"] == "queue" and what.key is not None:
+        raise InvalidSchedule(name, 'overlap="queue" and a key of its own exclude each other')
+    return Schedule(name=name, rule=rule, what=what, **policies, **about)
+
+
+def _what(call: Call[Any], takes: str | None = None) -> What:
+    target, wish = call.target, call.wish.over(call.target.wish)
+    if wish.id is not None or wish.unique is not None or wish.delay or wish.at:
+        raise InvalidSchedule(target.name, "id, unique, delay and at are the schedule's own business: leave them out")
+    said = {name: getattr(wish, name) for name in ("queue", "key", "tenant", "user", "correlation")}
+    priority = over(wish.options, target.options).priority  # whoever fires it may not know the task
+    options = wish.options if priority is None else replace(wish.options, priority=priority)
+    return What(
+        task=target.name,
+        payload=call.payload.decode(),
+        takes=takes,
+        headers=dict(wish.headers),
+        options=options,
+        **said,
+    )
+
+
+def _within(schedule: Schedule, begin: datetime, end: datetime) -> Iterable[datetime]:
+    last = end - datetime.resolution
+    if schedule.end is not None:
+        last = min(last, schedule.end)
+    first = begin if schedule.start is None else max(begin, schedule.start)
+    return ticks(schedule.rule, first - datetime.resolution, last)
+
+
+def _zoned(what: str, at: datetime) -> datetime:
+    if at.tzinfo is None:
+        raise InvalidSchedule(f"{what}={at!r}", "give a datetime that has a time zone")
+    return at.astimezone(UTC)
+
+
+def _rank(release: str | None) -> tuple[tuple[int, int, str], ...]:
+    """Releases in their order: numbers in them count as numbers, and none at all is the lowest."""
+    pieces = re.findall(r"\d+|[^\d.\-_+ ]+", release or "")
+    return tuple((1, int(piece), "") if piece.isdigit() else (0, 0, piece) for piece in pieces)

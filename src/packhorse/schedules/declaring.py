@@ -1,0 +1,37 @@
+"""The decorator that runs a function by rules."""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from packhorse.jobs.task import AsyncTask, PlainTask, Task
+from packhorse.model.rule import Rule
+from packhorse.schedules.schedule import Policies
+
+if TYPE_CHECKING:
+    from packhorse.jobs.making import TaskMaker
+    from packhorse.schedules.book import Schedules
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T", bound=Task[..., Any])
+
+
+class Scheduling:
+    """Declares schedules for a task, or for a function that it makes one."""
+
+    def __init__(
+        self, book: "Schedules", maker: "TaskMaker", rules: tuple[Rule, ...], name: str | None, said: Policies
+    ) -> None:
+        self._book, self._maker, self._rules, self._name, self._said = book, maker, rules, name, said
+
+    @overload
+    def __call__(self, function: T, /) -> T: ...
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> PlainTask[P, R]: ...
+    def __call__(self, function: Callable[..., Any] | Task[..., Any], /) -> Any:
+        """Declare the schedules; they are stored when a worker starts."""
+        task: Task[..., Any] = function if isinstance(function, Task) else self._maker(function)
+        self._book.add(task, self._rules, self._name, self._said)
+        return task

@@ -1,0 +1,183 @@
+"""A schedule as it is stored: when it fires, what it runs, and what happens when all does not go by the clock."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice, takewhile
+from typing import Any, Literal, TypedDict, get_args
+
+import msgspec
+
+from packhorse.errors import InvalidSchedule
+from packhorse.jobs.call import Wish
+from packhorse.jobs.options import NOTHING, Options
+from packhorse.model import caps
+from packhorse.model.cron import EPOCH, Cron, Fold, Gap
+from packhorse.model.duration import Duration, micros
+from packhorse.model.rule import Every, Rule, upcoming
+
+KIND = "packhorse.schedule"
+
+CatchUp = Literal["skip", "latest", "all"]
+Overlap = Literal["skip", "queue", "allow"]
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """One moment of a schedule, as its handler gets it: the logical time, whatever the clock says when it runs."""
+
+    schedule: str
+    at: datetime
+    previous: datetime | None = None
+    cron: str
+    zone: str = "UTC"
+
+
+class What(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a schedule runs: a task by its name, with what was said about the call. ``takes`` is the parameter that gets
+    the tick."""
+
+    task: str
+    queue: str | None = None
+    payload: str = "{}"
+    takes: str | None = None
+    key: str | None = None
+    tenant: str | None = None
+    user: str | None = None
+    correlation: str | None = None
+    headers: dict[str, Any] = {}
+    options: Options = NOTHING
+
+    def wish(self, **said: Any) -> Wish:
+        """What is said about one run."""
+        mine = {
+            name: getattr(self, name) for name in self.__struct_fields__ if name not in ("task", "payload", "takes")
+        }
+        return Wish(**{**mine, **said, "headers": {**self.headers, **said.get("headers", {})}})
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One rule with what it runs. Times are UTC, lengths microseconds.
+
+    ``source`` is the module that declared it, None if it was put at run time. ``last`` is the tick that fired last.
+    """
+
+    name: str
+    rule: Rule
+    what: What
+    start: datetime | None = None
+    end: datetime | None = None
+    jitter: int = 0
+    catch_up: CatchUp = "latest"
+    overlap: Overlap = "skip"
+    expect_within: int | None = None
+    release: str | None = None
+    source: str | None = None
+    paused: bool = False
+    disabled: bool = False
+    last: datetime | None = None
+
+    @property
+    def zone(self) -> str:
+        """The zone of its rule."""
+        return self.rule.zone if isinstance(self.rule, Cron) else "UTC"
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first tick after a moment, if there is one between its start and its end."""
+        if self.start is not None:
+            moment = max(moment, self.start - timedelta(microseconds=1))
+        tick = self.rule.after(moment)
+        return None if tick is None or (self.end is not None and tick > self.end) else tick
+
+    def next(self, count: int, after: datetime) -> list[datetime]:
+        """The next so many ticks."""
+        begin = after if self.start is None else max(after, self.start - timedelta(microseconds=1))
+        ticks = upcoming(self.rule, begin)
+        return list(islice(takewhile(lambda tick: self.end is None or tick <= self.end, ticks), count))
+
+    def tick(self, at: datetime) -> Tick:
+        """What the handler gets."""
+        return Tick(schedule=self.name, at=at, previous=self.last, cron=self.rule.text, zone=self.zone)
+
+    def due(self, after: datetime) -> int:
+        """When it is to be looked at next, as the store counts; 0 for never."""
+        tick = None if self.paused or self.disabled else self.after(after)
+        return 0 if tick is None else moment_of(tick)
+
+    def same(self, other: "Schedule") -> bool:
+        """Whether both were declared alike, whatever happened to them since."""
+        plain = {"paused": False, "disabled": False, "last": None, "release": None}
+        return msgspec.structs.replace(self, **plain) == msgspec.structs.replace(other, **plain)
+
+
+class Policies(TypedDict, total=False):
+    """What can be said about a schedule besides its rule."""
+
+    start: datetime | None
+    end: datetime | None
+    jitter: Duration
+    catch_up: CatchUp
+    overlap: Overlap
+    gap: Gap
+    fold: Fold
+    expect_within: Duration | None
+
+
+def checked(
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    jitter: Duration = 0,
+    catch_up: CatchUp = "latest",
+    overlap: Overlap = "skip",
+    gap: Gap = "shift",
+    fold: Fold = "first",
+    expect_within: Duration | None = None,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Policies as people write them: those of a schedule, and those of its rule if that is by the clock."""
+    for what, word, words in (
+        ("catch_up", catch_up, get_args(CatchUp)),
+        ("overlap", overlap, get_args(Overlap)),
+        ("gap", gap, get_args(Gap)),
+        ("fold", fold, get_args(Fold)),
+    ):
+        if word not in words:
+            raise InvalidSchedule(f"{what}={word!r}", f"it is one of {', '.join(words)}")
+    for what, moment in (("start", start), ("end", end)):
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidSchedule(f"{what}={moment!r}", "give a datetime that has a time zone")
+    if start is not None and end is not None and end < start:
+        raise InvalidSchedule(f"end={end}", "it lies before the start")
+    within = None if expect_within is None else micros(expect_within)
+    said: dict[str, Any] = {"jitter": micros(jitter), "catch_up": catch_up, "overlap": overlap, "expect_within": within}
+    said |= {name: None if at is None else at.astimezone(UTC) for name, at in (("start", start), ("end", end))}
+    return said, {"gap": gap, "fold": fold}
+
+
+def ruled(rule: Rule, by_clock: dict[str, str]) -> Rule:
+    """The rule with its policies for nights when clocks are changed."""
+    if isinstance(rule, Cron):
+        return msgspec.structs.replace(rule, **by_clock)
+    if isinstance(rule, Every):
+        return rule
+    raise InvalidSchedule(repr(rule), "give cron(…) or every(…)")
+
+
+def names(name: str, rules: Sequence[Rule]) -> list[str]:
+    """What the schedules of a handler are called: by its name, and by the rule as well if there are several."""
+    if not rules:
+        raise InvalidSchedule(name, "it has no rule: give cron(…) or every(…)")
+    named = [name] if len(rules) == 1 else [f"{name} {rule.text}" for rule in rules]
+    if len(set(named)) < len(named):
+        raise InvalidSchedule(name, "it has the same rule twice")
+    for one in named:
+        caps.key("schedule", one)
+    return named
+
+
+def moment_of(at: datetime) -> int:
+    """A time as the store counts."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def time_of(moment: int) -> datetime:
+    """A moment of the store as a time."""
+    return EPOCH + timedelta(microseconds=moment)
