@@ -14,12 +14,16 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # mkdocs runs a hook by its path
 
-from docs.gen import command_line, decisions  # noqa: E402
+from docs.gen import command_line, decisions, names  # noqa: E402
 
 # Pages that stand outside of the docs in the repository.
 OUTSIDE = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
 # Pages of which a part is made from other things.
-MADE = {"reference/command-line.md": command_line.sections, "adr/index.md": decisions.table}
+MADE = {
+    "adr/index.md": decisions.table,
+    "reference/api.md": names.rest,
+    "reference/command-line.md": command_line.sections,
+}
 TEXTS: dict[str, str] = {}  # of one build
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 

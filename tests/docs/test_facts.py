@@ -130,12 +130,6 @@ def test_an_error_says_when_it_comes():
     assert [row[0] for row in rows("reference/errors.md", "error") if not row[1]] == []
 
 
-def test_every_public_name_has_its_place_in_the_reference():
-    shown = set(re.findall(r"^::: packhorse\.(\w+)$", (DOCS / "reference/api.md").read_text(), re.MULTILINE))
-
-    assert shown == set(packhorse.__all__) - kinds()
-
-
 def test_every_line_of_the_log_is_told_with_its_level():
     told = {word(row[0]): row[1] for row in rows("operate/monitoring.md", "event")}
 
