@@ -46,6 +46,12 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+@app.task(name="linger")
+async def linger() -> None:
+    while not os.path.exists("go"):
+        await asyncio.sleep(0.01)
+
+
 @app.task(name="hold")
 def hold(seconds: float) -> None:
     time.sleep(seconds)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from packhorse import App
-from tests.cli import many
+from tests.cli import forks
 from tests.cli.shell import Shell
 from tests.conftest import namespace
 
@@ -50,7 +50,7 @@ async def test_waiting_prints_what_the_job_returned(shell: Shell):
         ("fail", "why=no coal", "--json"),
         ("sleep", "seconds=60", "--timeout", "100ms"),
     )
-    done, failed, late = await many.run(
+    done, failed, late = await forks.run(
         [(shell, ("enqueue", "-A", "shop", "--wait", *case)) for case in (add, fail, sleep)]
     )
     worker.signal(signal.SIGKILL)
@@ -68,7 +68,7 @@ async def test_values_are_read_as_json_or_text(folder: Shell, tmp_path: Path):
     cases = [("any", *said), ("greet", "name=5", "times=2", "-A", "shop"), ("greet", '{"name": "x"}', "-A", "shop")]
     url = f"sqlite:///{tmp_path}/packhorse.db"
 
-    answers = await many.run(
+    answers = await forks.run(
         [(folder, ("enqueue", *case, "--json", *(() if "-A" in case else ("--url", url)))) for case in cases]
     )
 
@@ -96,7 +96,7 @@ async def test_what_is_wrong_is_said(folder: Shell):
         ("add", "a=1", "b=2", "--priority", "-1"): "priority -1 is refused: give a whole number from 0 to 8191",
     }
 
-    answers = await many.run([(folder, ("enqueue", "-A", "shop", *case)) for case in cases])
+    answers = await forks.run([(folder, ("enqueue", "-A", "shop", *case)) for case in cases])
 
     for words, answer in zip(cases.values(), answers, strict=True):
         assert (answer.code, answer.out) == (2, ""), words
@@ -105,7 +105,7 @@ async def test_what_is_wrong_is_said(folder: Shell):
 
 
 async def test_a_repeated_unique_job_is_the_first(folder: Shell):
-    first, second = await many.run([(folder, ("enqueue", "-A", "shop", "add", "a=1", "b=2", "--unique", "1h"))] * 2)
+    first, second = await forks.run([(folder, ("enqueue", "-A", "shop", "add", "a=1", "b=2", "--unique", "1h"))] * 2)
 
     assert second.out.split()[0] == first.out.split()[0]
     assert second.out.endswith("ready (it was there already)\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import many
+from tests.cli import forks
 from tests.cli.shell import SHOP, Shell
 
 APP = "from packhorse import App\napp = App()\n"
@@ -68,7 +68,7 @@ async def test_an_app_is_found(tmp_path: Path):
         for number, (files, arguments, variables) in enumerate(FOUND.values())
     ]
 
-    answers = dict(zip(FOUND, await many.run(cases), strict=True))
+    answers = dict(zip(FOUND, await forks.run(cases), strict=True))
 
     said = {name: answer.err for name, answer in answers.items()}
     assert [name for name, words in said.items() if "The app has no task 'gone': say one of" not in words] == [], said
@@ -81,7 +81,7 @@ async def test_an_app_that_is_not_found_is_told_with_what_to_do(tmp_path: Path):
         for number, (files, arguments, _) in enumerate(LOST.values())
     ]
 
-    answers = await many.run(cases)
+    answers = await forks.run(cases)
 
     for (_, _, words), (shell, _), answer in zip(LOST.values(), cases, answers, strict=True):
         assert (answer.code, answer.out) == (3, ""), words

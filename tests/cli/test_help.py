@@ -8,7 +8,7 @@ import click
 import pytest
 
 from packhorse.cli.commands import packhorse
-from tests.cli import many
+from tests.cli import forks
 from tests.cli.shell import Shell
 
 
@@ -37,7 +37,7 @@ PATHS = list(commands(packhorse))
 
 
 async def test_every_command_has_help(folder: Shell):
-    answers = await many.run([(folder, (*path, "--help")) for path in PATHS])
+    answers = await forks.run([(folder, (*path, "--help")) for path in PATHS])
 
     for path, answer in zip(PATHS, answers, strict=True):
         assert (answer.code, answer.err) == (0, ""), path
@@ -66,7 +66,7 @@ async def test_the_command_and_the_module_are_the_same(folder: Shell):
 
 
 async def test_an_unknown_command_is_refused(folder: Shell):
-    [answer] = await many.run([(folder, ("brew",))])
+    [answer] = await forks.run([(folder, ("brew",))])
 
     assert (answer.code, answer.out) == (2, "")
     assert "No such command 'brew'." in answer.err
@@ -76,7 +76,7 @@ async def test_a_shell_can_complete(folder: Shell):
     completing = Shell(folder.folder, _PACKHORSE_COMPLETE="bash_complete", COMP_WORDS="packhorse wor", COMP_CWORD="1")
     scripts = [(folder, ("completion", name)) for name in ("bash", "zsh", "fish")]
 
-    *printed, completed = await many.run([*scripts, (completing, ())])
+    *printed, completed = await forks.run([*scripts, (completing, ())])
 
     assert all("_PACKHORSE_COMPLETE" in answer.out for answer in printed)
     assert [answer.out.split("\n")[0].partition("# in ")[2] for answer in printed] == [

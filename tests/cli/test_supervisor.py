@@ -63,16 +63,17 @@ async def test_workers_end_with_their_supervisor(folder: Shell):
 
 
 async def test_a_signal_is_handed_on_and_what_runs_may_end(folder: Shell):
-    await folder.enqueue("sleep", seconds=1.5)
+    await folder.enqueue("linger")
     supervisor, _ = await two(folder, "--log-level", "debug")
-    await supervisor.until("sleep started")
+    await supervisor.until("linger started")
 
     supervisor.signal(signal.SIGTERM)
+    await supervisor.until("SIGTERM: finishing 1 running job")
+    folder.write("go", "")
 
     assert await supervisor.ended() == 0
     assert "SIGTERM: stopping the workers within 25 s" in supervisor.text
-    assert "SIGTERM: finishing 1 running job" in supervisor.text
-    assert "sleep done" in supervisor.text
+    assert "linger done" in supervisor.text
 
 
 async def test_a_second_signal_is_handed_on_too(folder: Shell):
@@ -89,16 +90,18 @@ async def test_a_second_signal_is_handed_on_too(folder: Shell):
 
 
 async def test_ctrl_c_on_a_terminal_reaches_each_worker_once(folder: Shell):
-    await folder.enqueue("sleep", seconds=1.5)
+    await folder.enqueue("linger")
     supervisor = folder.terminal("worker", "shop", "--processes", "2", "--log-level", "debug")
     await supervisor.until("works on", 2)
-    await supervisor.until("sleep started")
+    await supervisor.until("linger started")
 
     supervisor.type("\x03")
+    await supervisor.until("finishing 1 running job")
+    folder.write("go", "")
 
     assert await supervisor.ended() == 0
     assert "again: stopping" not in supervisor.text
-    assert "sleep done" in supervisor.text
+    assert "linger done" in supervisor.text
 
 
 async def test_a_worker_that_does_not_end_is_killed_after_the_grace(folder: Shell):

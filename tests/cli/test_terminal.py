@@ -18,12 +18,13 @@ async def test_a_line_says_what_is_going_on(folder: Shell):
 
 
 async def test_ctrl_c_lets_what_runs_end(folder: Shell):
-    await folder.enqueue("sleep", seconds=1.5)
+    await folder.enqueue("linger")
     worker = folder.terminal("worker", "shop")
     await worker.until("running 1/10")
 
     worker.type(CTRL_C)
     seen = await worker.until("SIGINT: finishing 1 running job within 25 s")
+    folder.write("go", "")
 
     assert await worker.ended() == 0
     assert "stopped: 1 done" in worker.text

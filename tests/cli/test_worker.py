@@ -5,7 +5,7 @@ import signal
 import socket
 from pathlib import Path
 
-from tests.cli import many
+from tests.cli import forks
 from tests.cli.shell import SHOP, Shell
 
 LOOP = """
@@ -21,7 +21,7 @@ async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
     await worker.until("till works on")
     greet, check = ("enqueue", "-A", "shop", "greet", "name=Ann", "times=2", "--wait"), ("worker", "--check")
     cases = (greet, check, (*check, "--name", "till"), (*check, "--name", "desk"))
-    result, alive, by_name, other = await many.run([(shell, case) for case in cases])
+    result, alive, by_name, other = await forks.run([(shell, case) for case in cases])
 
     worker.signal(signal.SIGTERM)
 
