@@ -4,6 +4,7 @@ import ast
 import inspect
 import logging
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -177,6 +178,14 @@ def test_every_guarantee_with_a_note_has_one():
     text = (DOCS / "concepts/guarantees.md").read_text()
 
     assert set(re.findall(r"\[(\^[\w-]+)\](?!:)", text)) == set(re.findall(r"^\[(\^[\w-]+)\]:", text, re.MULTILINE))
+
+
+def test_every_floor_of_the_house_is_told_from_top_to_bottom():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = [floor for layer in contracts[0]["layers"] for floor in re.findall(r"\w+", layer) if floor != "__main__"]
+    told = [name for row in rows("internals/rooms.md", "floor") for name in re.findall(r"\[(\w+)\]", row[0])]
+
+    assert told == floors
 
 
 def test_every_folder_of_tests_is_told():
