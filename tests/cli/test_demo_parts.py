@@ -72,7 +72,7 @@ async def test_a_check_that_does_not_hold_says_what_was_found(stage: Show, said:
 
 
 async def test_a_scene_that_breaks_is_a_failure_and_the_next_is_played(stage: Show):
-    await stage.round([Broken, Wrong])
+    assert await stage.round([Broken, Wrong], 10)
 
     assert [played.error for played in stage.played] == ["ConnectionError: the road is closed", None]
     assert not any(played.passed for played in stage.played)
@@ -84,6 +84,12 @@ async def test_a_scene_that_does_not_end_is_a_failure(stage: Show, monkeypatch: 
     await stage.play(Endless())
 
     assert stage.played[0].error == "not at its end after 0.05 seconds"
+
+
+async def test_a_round_that_takes_too_long_is_a_failure(stage: Show):
+    assert not await stage.round([Endless, Wrong], 0.05)
+
+    assert [(played.name, played.error) for played in stage.played] == [("time", "took more than 0.05 seconds")]
 
 
 def summary(*scenes: Played, missing: tuple[str, ...] = ()) -> Summary:

@@ -57,9 +57,10 @@ async def _played(place: Place, screen: Screen, wishes: Wishes) -> tuple[Summary
     audience = Picture() if wishes.live else Lines(screen.say)
     show = Show(app, Fleet(place.environment, notes), audience)
     async with show.opened():
-        stopped = await (
-            _live(show, audience, screen, wishes) if isinstance(audience, Picture) else _once(show, wishes)
-        )
+        if isinstance(audience, Picture):
+            stopped = await _live(show, wishes.limit, audience, screen)
+        else:
+            stopped = await _once(show, wishes.limit)
         await show.log.caught_up()
     there = {played.name for played in show.played}
     missing = () if wishes.live else tuple(scene.name for scene in scenes.found() if scene.name not in there)
@@ -69,34 +70,29 @@ async def _played(place: Place, screen: Screen, wishes: Wishes) -> tuple[Summary
     return summary, stopped
 
 
-async def _once(show: Show, wishes: Wishes) -> signal.Signals | None:
-    """Play every scene once, as far as time allows; answer what cut it short."""
+async def _once(show: Show, limit: float) -> signal.Signals | None:
+    """Play every scene once; answer what cut it short."""
     try:
-        async with asyncio.timeout(wishes.limit):
-            await show.round(scenes.found())
-    except TimeoutError:
-        return None
+        await show.round(scenes.found(), limit)
     except asyncio.CancelledError as error:
         return _stopped(error)
     return None
 
 
-async def _live(show: Show, picture: Picture, screen: Screen, wishes: Wishes) -> signal.Signals | None:
+async def _live(show: Show, limit: float, picture: Picture, screen: Screen) -> signal.Signals | None:
     """Play until somebody stops it."""
     watching = asyncio.create_task(picture.watch(show))
     try:
-        with Live(picture, console=screen.console, screen=True, auto_refresh=True, refresh_per_second=8):
+        with Live(picture, console=screen.console, screen=True, refresh_per_second=8):
             async with show.flow():
-                while True:
-                    async with asyncio.timeout(wishes.limit):
-                        await show.round(scenes.found())
-    except TimeoutError:
-        return None
+                while await show.round(scenes.found(), limit):
+                    pass
     except asyncio.CancelledError as error:
         return _stopped(error)
     finally:
         watching.cancel()
         await asyncio.wait([watching])
+    return None
 
 
 def _stopped(error: asyncio.CancelledError) -> signal.Signals:

@@ -7,9 +7,10 @@ import sys
 from packhorse.cli.demo import scenes
 from packhorse.cli.demo.fleet import READY
 from packhorse.cli.demo.place import LEASE
+from packhorse.cli.demo.scenes import packing
 from packhorse.cli.demo.shop import app
 
-SLOTS = {"packing": 2, "parcels": 4}
+SLOTS = {"packing": packing.SLOTS, "parcels": 4}
 
 
 async def work() -> None:

@@ -11,17 +11,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from packhorse.cli.demo.place import Place, place
 
+LIMIT = 120
 WIDTH = 110
 WIDE = 132
-FONT = re.compile(
-    r"\s*@font-face \{\{.*?\}\}", re.DOTALL
-)  # would be fetched from elsewhere; any monospace font will do
+FONT = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)  # would be fetched from elsewhere; any monospace font will do
 COMMANDS = {"jobs": ("jobs", "ls", "--limit", "12"), "doctor": ("doctor",)}
 
 
@@ -30,8 +28,7 @@ def save(path: Path, title: str, *parts: RenderableType, width: int = WIDTH) -> 
     console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, highlight=False)
     for part in parts:
         console.print(part)
-    form = FONT.sub("", CONSOLE_SVG_FORMAT)
-    console.save_svg(str(path), title=title, code_format=form, unique_id=f"packhorse-{path.stem}")
+    path.write_text(FONT.sub("", console.export_svg(title=title, unique_id=f"packhorse-{path.stem}")))
 
 
 async def scenes(where: Place, folder: Path) -> None:
@@ -58,7 +55,7 @@ async def scenes(where: Place, folder: Path) -> None:
         begun, picture = SYSTEM.steady(), Camera()
         show = Show(app, Fleet(where.environment, where.folder / "workers.log"), picture)
         async with show.opened():
-            playing = asyncio.create_task(show.round(scenes.found()))
+            playing = asyncio.create_task(show.round(scenes.found(), LIMIT))
             await killed.wait()
             await picture.look(show)
             save(folder / "demo.svg", "packhorse demo", picture)

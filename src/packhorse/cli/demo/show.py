@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from packhorse import App, correlated
@@ -17,6 +17,7 @@ WORKERS = 2
 SCENE_LIMIT = 30  # seconds
 FLOW = "orders that flow"
 BETWEEN_ORDERS = 150_000
+LATEST = 200  # of the orders that flow: earlier ones may not be kept any more
 SHOWN = 10
 
 
@@ -37,7 +38,7 @@ class Show:
         self.app, self.fleet, self.audience = app, fleet, audience
         self.log = Logbook(app)
         self.played: list[Played] = []
-        self._rounds = 0
+        self._rounds = self._orders = 0
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -52,11 +53,20 @@ class Show:
             await asyncio.wait([following])
             await self.fleet.close()
 
-    async def round(self, scenes: Sequence[type[Scene]]) -> None:
-        """Play each scene once."""
+    async def round(self, scenes: Sequence[type[Scene]], limit: float) -> bool:
+        """Play each scene once, and say whether that took no longer than so many seconds."""
         self._rounds += 1
-        for kind in scenes:
-            await self.play(kind())
+        begun = SYSTEM.steady()
+        try:
+            async with asyncio.timeout(limit):
+                for kind in scenes:
+                    await self.play(kind())
+        except TimeoutError:
+            self._note(
+                Played("time", "every scene in time", seconds_since(begun), (), f"took more than {limit:g} seconds")
+            )
+            return False
+        return True
 
     async def play(self, scene: Scene) -> None:
         """Play one scene and check it."""
@@ -73,30 +83,29 @@ class Show:
 
     @asynccontextmanager
     async def flow(self) -> AsyncIterator[None]:
-        """Orders come in all the time inside; at the end all of them must be there."""
+        """Orders come in all the time inside; at the end the latest must all be there."""
         begun = SYSTEM.steady()
         flowing = asyncio.create_task(self._flow())
         try:
             yield
         finally:
             flowing.cancel()
-            with suppress(asyncio.CancelledError):
-                await flowing
+            await asyncio.wait([flowing])
             await self._judge(FLOW, "new orders all the time, beside everything else", begun, self._flowed())
 
     async def _flow(self) -> None:
-        number = 0
         with correlated(FLOW):
             while True:
-                await order.enqueue(number)
-                number += 1
+                await order.enqueue(self._orders)
+                self._orders += 1
                 await SYSTEM.sleep(BETWEEN_ORDERS)
 
     async def _flowed(self) -> list[Check]:
         stage = self._stage(FLOW)
         jobs = await stage.quiet()
         await self.log.caught_up()
-        return confirmed(stage, jobs, len([job for job in jobs if job.task == order.name]))
+        latest = [job for job in jobs if job.data["number"] >= self._orders - LATEST]
+        return confirmed(stage, latest, min(self._orders, LATEST))
 
     async def _judge(self, name: str, shows: str, begun: int, checking: Awaitable[list[Check]]) -> None:
         """Note how it went; whatever goes wrong is an answer too."""
@@ -109,7 +118,9 @@ class Show:
             trouble = f"not at its end after {SCENE_LIMIT} seconds"
         except Exception as error:  # noqa: BLE001 - a scene that breaks is what the summary is for
             trouble = f"{type(error).__name__}: {error}"
-        played = Played(name, shows, seconds_since(begun), tuple(checks), trouble)
+        self._note(Played(name, shows, seconds_since(begun), tuple(checks), trouble))
+
+    def _note(self, played: Played) -> None:
         self.played.append(played)
         self.audience.end(played)
 

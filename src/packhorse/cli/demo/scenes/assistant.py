@@ -73,7 +73,10 @@ class Report(Scene):
     async def play(self, stage: Stage) -> None:
         """Look at it while it runs."""
         job = await report.enqueue(PAGES)
-        while not (info := await job.info()).ended:
+        ended = False
+        while not ended:
+            info = await job.info()
+            ended = info.ended
             if info.progress is not None and info.progress.percent not in self._seen:
                 self._seen.append(info.progress.percent)
                 stage.audience.progress(info.progress.percent)

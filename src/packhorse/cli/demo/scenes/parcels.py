@@ -34,10 +34,8 @@ class Kill(Scene):
             for _ in range(AT_ONCE):
                 await deliver.enqueue(self._count)
                 self._count += 1
-            self._held = await self._on_the_road(stage, stage.fleet.pids[0])
-        self._killed = await stage.fleet.kill()
-        stage.audience.tell(f"worker {self._killed} is killed with {len(self._held)} parcels")
-        await stage.fleet.hire(1)
+            if carried := await self._on_the_road(stage, stage.fleet.pids[0]):
+                await self._kill(stage, carried)
         await stage.quiet()
 
     async def check(self, stage: Stage) -> list[Check]:
@@ -50,6 +48,12 @@ class Kill(Scene):
             Check("delivered by others", all(by_others), f"held by the dead: {by_others}"),
             stage.once("parcels", jobs, self._count),
         ]
+
+    async def _kill(self, stage: Stage, carried: list[str]) -> None:
+        self._killed = await stage.fleet.kill()
+        self._held = [job.id for job in await stage.jobs() if job.id in carried and not job.ended]
+        stage.audience.tell(f"worker {self._killed} is killed with {len(self._held)} parcels")
+        await stage.fleet.hire(1)
 
     async def _on_the_road(self, stage: Stage, pid: int) -> list[str]:
         """The parcels that this process carries, once all that run have said who carries them."""
