@@ -8,6 +8,7 @@ from itertools import islice
 
 import msgspec
 import pytest
+from cronsim import CronSim
 
 from packhorse.errors import InvalidSchedule, InvalidTime
 from packhorse.model.cron import Cron, cron
@@ -102,6 +103,23 @@ def test_asked_from_any_moment_the_next_tick_is_the_same(zone, text):
         place = bisect_right(expected, moment)
         if place < len(expected):
             assert rule.after(moment) == expected[place]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*/7 3-5 * * *",
+        "5,10 0 1,15 * 1",
+        "0 0 29 2 *",
+        "13 13 13 * 5",
+        "*/20 59 23 L * *",
+        "0 9 * * 2#3",
+        "0 0 LW 1,7 *",
+    ],
+)
+def test_ticks_are_those_of_the_library_that_reads_the_expression(text):
+    begin = datetime(2026, 1, 1, 3, 4, 5, tzinfo=UTC)
+    assert list(islice(upcoming(cron(text), begin), 200)) == list(islice(CronSim(text, begin), 200))
 
 
 def test_the_zone_of_the_host_changes_nothing():

@@ -4,7 +4,9 @@ A rule that names hours goes by the wall clock: `gap` says what becomes of a tim
 that comes twice. A rule for every hour (`*`, `*/2`) goes by elapsed time: it fires whenever the wall clock fits.
 """
 
-from datetime import UTC, datetime, timedelta
+from bisect import bisect_right
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -27,7 +29,8 @@ WORDS = {
     "@hourly": "0 * * * *",
 }
 LOWEST = ("0", "0", "0", "1", "1", "*")  # second, minute, hour, day, month, weekday
-SECOND = timedelta(seconds=1)
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
+YEARS = 50  # leap years come more often
 NEAR = timedelta(hours=25)  # no change of clocks is larger than a day
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -60,12 +63,14 @@ class Cron(msgspec.Struct, frozen=True, tag="cron"):
     def _by_clock(self, zone: ZoneInfo, moment: datetime) -> datetime | None:
         """Near a change of clocks the order of wall times is not that of moments: look at all that may come first."""
         best: datetime | None = None
-        for wall in CronSim(self.fields, _wall(moment, zone) - _spread(moment, zone)):
+        wall = _first(self.fields, _wall(moment, zone) - _spread(moment, zone))
+        while wall is not None:
             for tick in self._moments(wall, zone):
                 if tick > moment and (best is None or tick < best):
                     best = tick
             if best is not None and wall >= _wall(best, zone) + _spread(best, zone):
                 break
+            wall = _first(self.fields, wall)
         return best
 
     def _moments(self, wall: datetime, zone: ZoneInfo) -> list[datetime]:
@@ -100,7 +105,7 @@ def cron(
     rule = Cron(_named(given) if text is None else text, tz)
     zone_of(tz)
     try:
-        found = next(CronSim(rule.fields, EPOCH), None)
+        found = _first(rule.fields, EPOCH)
     except CronSimError as error:
         raise InvalidSchedule(rule.text, _why(error)) from error
     if found is None:
@@ -137,7 +142,52 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def _first(fields: str, moment: datetime) -> datetime | None:
-    return next(CronSim(fields, moment), None)
+    """The first wall time after a moment that fits."""
+    times = _times(fields)
+    day, clock = moment.date(), times.after(moment.hour, moment.minute, moment.second)
+    last = day.year + YEARS
+    while day.year < last:
+        if day.month not in times.months:
+            day = date(day.year + day.month // 12, day.month % 12 + 1, 1)
+        elif clock is not None and times.fits(day):
+            return datetime.combine(day, clock, moment.tzinfo)
+        else:
+            day += DAY
+        clock = times.first
+    return None
+
+
+class _Times(msgspec.Struct, frozen=True):
+    """The fields of an expression, in order, and whether a day fits."""
+
+    hours: list[int]
+    minutes: list[int]
+    seconds: list[int]
+    months: set[int]
+    fits: Callable[[date], bool]
+    first: time
+
+    def after(self, hour: int, minute: int, second: int) -> time | None:
+        """The first time of a day after this one."""
+        if hour in self.hours:
+            if minute in self.minutes and (later := _above(self.seconds, second)) is not None:
+                return time(hour, minute, later)
+            if (later := _above(self.minutes, minute)) is not None:
+                return time(hour, later, self.first.second)
+        later = _above(self.hours, hour)
+        return None if later is None else time(later, self.first.minute, self.first.second)
+
+
+@lru_cache(maxsize=4096)
+def _times(fields: str) -> _Times:
+    sim = CronSim(fields, EPOCH)
+    hours, minutes, seconds = sorted(sim.hours), sorted(sim.minutes), sorted(sim.seconds)
+    return _Times(hours, minutes, seconds, sim.months, sim.match_day, time(hours[0], minutes[0], seconds[0]))
+
+
+def _above(numbers: list[int], number: int) -> int | None:
+    place = bisect_right(numbers, number)
+    return numbers[place] if place < len(numbers) else None
 
 
 def _by_time(fields: str, zone: ZoneInfo, moment: datetime) -> datetime | None:

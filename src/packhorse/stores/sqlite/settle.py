@@ -168,13 +168,17 @@ def apply(step: Step, effects: Sequence[Effect]) -> None:
 
 
 def fire(step: Step, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
-    """Write effects that belong to no lease, each move whole or not at all."""
-    verdicts = []
+    """Write effects that belong to no lease, each move whole or not at all; jobs and events of all are stored together."""
+    verdicts, others = [], []
     for effects in moves:
         met = _met(step, effects)
-        if met:
-            apply(step, effects)
         verdicts.append(Verdict.WRITTEN if met else Verdict.CONFLICT)
+        for effect in effects if met else ():
+            if isinstance(effect, Put):
+                write(step, effect)
+            else:
+                others.append(effect)
+    apply(step, others)
     return verdicts
 
 
