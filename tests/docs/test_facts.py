@@ -37,8 +37,8 @@ def settings() -> Iterator[str]:
     for path in sorted((ROOT / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "setting":
-                assert isinstance(node.args[0], ast.Constant), f"{path}: a setting has a plain name"
-                yield f"PACKHORSE_{node.args[0].value.upper()}"
+                name = ast.literal_eval(node.args[0])
+                yield f"PACKHORSE_{name.upper()}"
 
 
 def defined(path: Path) -> set[str]:
