@@ -15,6 +15,7 @@ from packhorse.model.clock import SYSTEM
 
 WORKERS = 2
 SCENE_LIMIT = 30  # seconds
+FLOW_LIMIT = 10  # for what is left of it when somebody has pressed Ctrl-C
 FLOW = "orders that flow"
 BETWEEN_ORDERS = 150_000
 LATEST = 200  # of the orders that flow: earlier ones may not be kept any more
@@ -79,7 +80,7 @@ class Show:
             await self.log.caught_up()
             return await scene.check(stage)
 
-        await self._judge(scene.name, scene.shows, SYSTEM.steady(), checks())
+        await self._judge(scene.name, scene.shows, SYSTEM.steady(), checks(), SCENE_LIMIT)
 
     @asynccontextmanager
     async def flow(self) -> AsyncIterator[None]:
@@ -91,7 +92,9 @@ class Show:
         finally:
             flowing.cancel()
             await asyncio.wait([flowing])
-            await self._judge(FLOW, "new orders all the time, beside everything else", begun, self._flowed())
+            await self._judge(
+                FLOW, "new orders all the time, beside everything else", begun, self._flowed(), FLOW_LIMIT
+            )
 
     async def _flow(self) -> None:
         with correlated(FLOW):
@@ -107,15 +110,15 @@ class Show:
         latest = [job for job in jobs if job.data["number"] >= self._orders - LATEST]
         return confirmed(stage, latest, min(self._orders, LATEST))
 
-    async def _judge(self, name: str, shows: str, begun: int, checking: Awaitable[list[Check]]) -> None:
+    async def _judge(self, name: str, shows: str, begun: int, checking: Awaitable[list[Check]], limit: float) -> None:
         """Note how it went; whatever goes wrong is an answer too."""
         checks: list[Check] = []
         trouble: str | None = None
         try:
-            async with asyncio.timeout(SCENE_LIMIT):
+            async with asyncio.timeout(limit):
                 checks = await checking
         except TimeoutError:
-            trouble = f"not at its end after {SCENE_LIMIT} seconds"
+            trouble = f"not at its end after {limit} seconds"
         except Exception as error:  # noqa: BLE001 - a scene that breaks is what the summary is for
             trouble = f"{type(error).__name__}: {error}"
         self._note(Played(name, shows, seconds_since(begun), tuple(checks), trouble))
