@@ -1,4 +1,6 @@
-"""Two workers on the lanes of ``tests.features.programs``, one of them killed now and then and replaced, until SIGTERM.
+"""Workers of ``tests.features.programs``, one of them killed now and then and replaced, until SIGTERM.
+
+Two on the lanes, or five on the ticks of schedules.
 
 Run as a program. They are forked from a small parent: a fork costs a millisecond, a fresh Python some hundred. The ledger
 is told of each death, after it.
@@ -12,15 +14,16 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from packhorse.engine.worker import Settings, Worker
 from tests.features.programs import app, note
 
-EVERY = 0.3
 NEVER_POISON = 30_000
 
 
-async def live(lease: int) -> None:
+async def lanes(lease: int) -> None:
     """Work on the lanes for ever."""
     async with app:
         settings = Settings(queues={"lanes": 1}, lease=lease, max_lost=NEVER_POISON, origin=app._origin())
@@ -28,7 +31,16 @@ async def live(lease: int) -> None:
             await asyncio.Event().wait()
 
 
-def begin(lease: int) -> int:
+async def ticks(lease: int) -> None:
+    """Fire schedules and run what they make for ever."""
+    async with app, app.worker("ticks", lease=lease / 1_000_000):
+        await asyncio.Event().wait()
+
+
+SCENES = {"lanes": (lanes, 2, 0.3), "ticks": (ticks, 5, 2)}  # what each does, how many, seconds between deaths
+
+
+def begin(live: Callable[[int], Coroutine[Any, Any, None]], lease: int) -> int:
     """Fork a worker and answer its process id."""
     process = os.fork()
     if not process:
@@ -48,19 +60,20 @@ def end(process: int) -> None:
     note("killed", process)
 
 
-def main(lease: int, seed: int) -> None:
-    logging.getLogger("packhorse").setLevel(logging.ERROR)  # that jobs are lost is the point here
+def main(scene: str, lease: int, seed: int) -> None:
+    logging.getLogger("packhorse").setLevel(logging.CRITICAL)  # that jobs are lost is the point here
+    live, count, every = SCENES[scene]
     chance = random.Random(seed)
-    alive = [begin(lease), begin(lease)]
+    alive = [begin(live, lease) for _ in range(count)]
     told = []
     signal.signal(signal.SIGTERM, lambda *_: told.append(1))
     while not told:
-        time.sleep(chance.uniform(0.5, 1.5) * EVERY)
-        end(alive.pop(chance.randrange(2)))
-        alive.append(begin(lease))
+        time.sleep(chance.uniform(0.5, 1.5) * every)
+        end(alive.pop(chance.randrange(count)))
+        alive.append(begin(live, lease))
     for process in alive:
         end(process)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -76,3 +76,8 @@ async def step(key: str, number: int) -> None:
     note("begin", key, number, os.getpid())
     await asyncio.sleep(0)
     note("end", key, number, os.getpid())
+
+
+@app.task(name="tick", queue="ticks")
+async def tick() -> None:
+    """What the schedules of a test run."""

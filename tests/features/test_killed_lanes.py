@@ -70,7 +70,7 @@ async def test_per_key_order_is_exact_and_nothing_overlaps_while_workers_are_kil
     seed = int(os.environ.get("PACKHORSE_SEED", random.randrange(1 << 30)))
     await fill(live)
     killing = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.features.killing", str(LEASE), str(seed), env=place.environment
+        sys.executable, "-m", "tests.features.killing", "lanes", str(LEASE), str(seed), env=place.environment
     )
     try:
 
