@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick lint fmt crash bench-quick bench-raw docs docs-serve clean
+.PHONY: help demo pictures test quick lint fmt crash bench-quick bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -18,6 +18,9 @@ $(VENV)/.ready-%: pyproject.toml constraints.txt
 
 demo: $(VENV)/.ready-cli  ## Watch every kind of job run, live; needs no server. DEMO=--help tells the options
 	$(BIN)/packhorse demo $(DEMO)
+
+pictures: $(READY)  ## Take the pictures of the terminal in docs/images anew
+	$(BIN)/python -m packhorse.cli.demo.recording docs/images
 
 test: $(READY)  ## Run every test on real SQLite, Redis, Valkey and PostgreSQL
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -11,6 +11,7 @@ from packhorse.cli.demo.logbook import Logbook
 from packhorse.cli.demo.scene import Audience, Check, Scene, Stage
 from packhorse.cli.demo.scenes.orders import confirmed, order
 from packhorse.cli.demo.summary import Played
+from packhorse.engine.bell import first
 from packhorse.model.clock import SYSTEM
 
 WORKERS = 2
@@ -85,23 +86,23 @@ class Show:
     @asynccontextmanager
     async def flow(self) -> AsyncIterator[None]:
         """Orders come in all the time inside; at the end the latest must all be there."""
-        begun = SYSTEM.steady()
-        flowing = asyncio.create_task(self._flow())
+        begun, enough = SYSTEM.steady(), asyncio.Event()
+        flowing = asyncio.create_task(self._flow(enough))
         try:
             yield
         finally:
-            flowing.cancel()
-            await asyncio.wait([flowing])
+            enough.set()
+            await asyncio.wait([flowing], timeout=FLOW_LIMIT)
             await self._judge(
                 FLOW, "new orders all the time, beside everything else", begun, self._flowed(), FLOW_LIMIT
             )
 
-    async def _flow(self) -> None:
+    async def _flow(self, enough: asyncio.Event) -> None:
         with correlated(FLOW):
-            while True:
+            while not enough.is_set():
                 await order.enqueue(self._orders)
                 self._orders += 1
-                await SYSTEM.sleep(BETWEEN_ORDERS)
+                await first(enough.wait(), SYSTEM.sleep(BETWEEN_ORDERS))
 
     async def _flowed(self) -> list[Check]:
         stage = self._stage(FLOW)
