@@ -17,7 +17,11 @@ sys.path.insert(0, str(ROOT))  # mkdocs runs a hook by its path
 from docs.gen import command_line, decisions, names  # noqa: E402
 
 # Pages that stand outside of the docs in the repository.
-OUTSIDE = {"index.md": ROOT / "README.md", "changelog.md": ROOT / "CHANGELOG.md"}
+OUTSIDE = {
+    "index.md": ROOT / "README.md",
+    "contributing.md": ROOT / "CONTRIBUTING.md",
+    "changelog.md": ROOT / "CHANGELOG.md",
+}
 # Pages of which a part is made from other things.
 MADE = {
     "adr/index.md": decisions.table,

@@ -1,5 +1,6 @@
 """Every piece of Python in the documentation runs, and prints what the page says."""
 
+import configparser
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ async def test_the_blocks_of_a_page_run_and_print_what_it_says(page: Path, tmp_p
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_block_says_what_it_is(page: Path):
     assert {fence["kind"] for fence in FENCE.finditer(page.read_text())} <= KINDS
+
+
+def test_settings_of_other_programs_can_be_read():
+    found = [fence["text"] for page in PAGES for fence in FENCE.finditer(page.read_text()) if fence["kind"] == "ini"]
+
+    assert found
+    for text in found:
+        parser = configparser.RawConfigParser(strict=False)
+        parser.read_string(text)
+        assert parser.sections()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -52,7 +52,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_there_in_the_list_and_as_plain_text(site: Path):
     listed = set(re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text()))
-    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | {"index.md", "changelog.md"}
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    pages |= {"index.md", "contributing.md", "changelog.md"}
 
     assert listed == pages
     assert [page for page in pages if not (site / page).is_file()] == []
