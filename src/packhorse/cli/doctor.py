@@ -45,7 +45,10 @@ async def examined(app: App) -> AsyncIterator[Finding]:
             yield finding
     except StoreError as error:
         yield Finding(
-            "reaching the store", redacted(str(error)), Grade.BAD, "see that it runs and that the address is right"
+            "using the store",
+            redacted(str(error)),
+            Grade.BAD,
+            "mend what is bad here; see that it runs and that the address is right",
         )
     finally:
         await store.close()
@@ -54,12 +57,11 @@ async def examined(app: App) -> AsyncIterator[Finding]:
 
 
 async def _store(store: Store) -> AsyncIterator[Finding]:
-    findings = await store.examine()
-    for finding in findings:
+    for finding in await store.examine():
         yield finding
     layout = checkup.layout(await store.steps())
     yield layout
-    if layout.grade is Grade.OK and all(finding.grade is not Grade.BAD for finding in findings):
+    if layout.grade is Grade.OK:
         await store.open()
         async for finding in checkup.work(store):
             yield finding
