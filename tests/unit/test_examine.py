@@ -5,10 +5,16 @@ from pathlib import Path
 import pytest
 
 from packhorse.model.finding import Grade, size, skew
+from packhorse.stores.postgres import examine as postgres
 from packhorse.stores.redis.examine import judged
 from packhorse.stores.sqlite.examine import file_system
 
 SOUND = {"redis_version": "7.2.4", "used_memory": "10", "maxmemory": "100", "role": "master", "cluster_enabled": "0"}
+SERVED = {
+    "number": 180001, "version": "18.1", "synchronous_commit": "on", "fsync": "on", "full_page_writes": "on",
+    "standbys": "", "recovering": False, "isolation": "read committed", "autovacuum": "on", "longest": 0.0,
+    "connections": 97, "connected": 5, "role": "ox",
+}  # fmt: skip
 SET = {"maxmemory-policy": "noeviction", "appendonly": "yes", "appendfsync": "everysec", "save": ""}
 MOUNTS = """\
 /dev/sda1 / ext4 rw 0 0
@@ -49,6 +55,51 @@ def test_what_is_wrong_with_a_server_is_graded(facts, settings, name, grade):
 def test_snapshots_alone_are_told_from_nothing_at_all():
     assert "after the last snapshot" in redis({}, {"appendonly": "no", "save": "60 1"})["durability"][1]
     assert "loses all jobs" in redis({}, {"appendonly": "no", "save": ""})["durability"][1]
+
+
+def served(facts: dict[str, object], *, pooled: bool = False) -> dict[str, tuple[Grade, str]]:
+    known = {**SERVED, **facts}
+    found = [
+        postgres._version(known), postgres._durability(known), *postgres._safety(known), *postgres._transactions(known),
+        *postgres._connections(known, pooled=pooled),
+    ]  # fmt: skip
+    assert all(finding.advice for finding in found if finding.grade in (Grade.WARN, Grade.BAD))
+    return {finding.name: (finding.grade, finding.value) for finding in found}
+
+
+def test_a_sound_database_has_nothing_to_mend():
+    assert {grade for grade, _ in served({}).values()} == {Grade.OK}
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "grade"),
+    [
+        ({"number": 120022}, "PostgreSQL", Grade.BAD),
+        ({"synchronous_commit": "off"}, "durability", Grade.WARN),
+        ({"fsync": "off"}, "durability", Grade.WARN),
+        ({"full_page_writes": "off"}, "full_page_writes", Grade.BAD),
+        ({"recovering": True}, "role of the server", Grade.BAD),
+        ({"autovacuum": "off"}, "autovacuum", Grade.WARN),
+        ({"longest": 301.0}, "longest transaction", Grade.WARN),
+        ({"connected": 90}, "connections", Grade.WARN),
+    ],
+)
+def test_what_is_wrong_with_a_database_is_graded(facts, name, grade):
+    assert served(facts)[name][0] is grade
+
+
+def test_synchronous_standbys_keep_work_through_a_failover():
+    assert served({"standbys": "one"})["durability"][1].startswith("replicated")
+    assert served({"standbys": "one", "synchronous_commit": "local"})["durability"][1].startswith("os")
+
+
+def test_a_pooler_in_between_is_worth_a_note():
+    assert served({}, pooled=True)["pooler"][0] is Grade.NOTE
+
+
+def test_dead_rows_matter_when_they_outnumber_the_living():
+    assert postgres._dead("ready", 20_001, 100).grade is Grade.WARN
+    assert postgres._dead("ready", 20_001, 1_000_000).grade is Grade.OK
 
 
 @pytest.mark.parametrize(

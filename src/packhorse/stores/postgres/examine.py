@@ -47,7 +47,8 @@ def _durability(facts: Facts) -> Finding:
         advice = "ALTER ROLE … SET synchronous_commit = on"
         return durability(Durability.MEMORY, words, Grade.WARN, advice)
     if facts["fsync"] == "off":
-        return durability(Durability.PROCESS, "a killed server loses nothing, a power cut may lose all", Grade.WARN)
+        words = "a killed server loses nothing, a power cut may lose all"
+        return durability(Durability.PROCESS, words, Grade.WARN, "set fsync = on in postgresql.conf and reload")
     if facts["standbys"] and facts["synchronous_commit"] != "local":
         return durability(Durability.REPLICATED, "a killed server, a power cut and a failover lose nothing")
     words = "a killed server and a power cut lose nothing that was acknowledged, a failover may lose the tail"
