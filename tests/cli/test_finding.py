@@ -143,13 +143,25 @@ async def test_a_store_that_is_not_reached_is_told_with_what_to_check(folder: Sh
 
 
 async def test_other_trouble_is_a_sentence_too(folder: Shell):
-    scheme = await folder.run("enqueue", "--url", "mysql://localhost", "add")
-    looking = await folder.run("worker", "--check", "--url", "sqlite:///missing.db")
+    (folder.folder / "empty.db").touch()
+    check, enqueue = ("worker", "--check", "--url"), ("enqueue", "add", "--url")
+    cases = ((*enqueue, "mysql://localhost"), (*check, "sqlite:///missing.db"), (*check, "sqlite:///empty.db"))
+
+    scheme, missing, empty = await forks.run([(folder, case) for case in cases])
 
     assert (scheme.code, scheme.err.count("\n")) == (2, 1)
     assert scheme.err.startswith("Error: No store serves the scheme 'mysql': use ")
-    assert (looking.code, looking.err) == (
-        4,
-        "Error: There is no file missing.db: check --url, or `packhorse migrate up` makes it.\n",
-    )
+    assert missing.code == 4
+    assert missing.err == "Error: There is no file missing.db: check --url, or `packhorse migrate up` makes it.\n"
     assert not (folder.folder / "missing.db").exists()
+    assert empty.code == 4
+    assert "The layout of the store is missing: run `packhorse migrate up`" in empty.err
+
+
+async def test_what_is_not_installed_is_named(folder: Shell):
+    folder.write("redis/__init__.py", "raise ModuleNotFoundError")
+
+    answer = await folder.run("enqueue", "--url", "redis://localhost", "add")
+
+    assert answer.code == 2
+    assert answer.err == "Error: Redis or Valkey needs an optional dependency: pip install 'packhorse[redis]'\n"

@@ -61,6 +61,18 @@ async def test_the_logging_of_an_app_is_left_as_it_is(folder: Shell):
     await worker.until("mine: worker started")
 
 
+async def test_a_signal_before_the_start_ends_it(folder: Shell):
+    folder.write("shop.py", "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(60)\n")
+    worker = folder.start("worker", "shop")
+    while not (folder.folder / "begun").exists():
+        assert worker.process.poll() is None, worker.text
+
+    worker.signal(signal.SIGTERM)
+
+    assert await worker.ended() == 128 + signal.SIGTERM
+    assert worker.text == ""
+
+
 async def test_systemd_is_told(folder: Shell, tmp_path: Path):
     address = f"{tmp_path}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:

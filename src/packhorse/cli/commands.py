@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "jobs": ("jobs", "jobs"),
     "queues": ("queues", "queues"),
     "dead": ("dead", "dead"),
+    "schedules": ("schedules", "schedules"),
     "workers": ("workers", "workers"),
     "migrate": ("migrate", "migrate"),
     "doctor": ("doctor", "doctor"),

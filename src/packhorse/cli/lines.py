@@ -61,11 +61,16 @@ class OnScreen(logging.Handler):
             self.handleError(record)
 
 
+def has_own_logging() -> bool:
+    """Whether the app has set up logging itself."""
+    return bool(logging.getLogger().handlers)
+
+
 def log_to(level: str, form: str, console: Console | None) -> None:
-    """Log to the standard error output, or above the foot of a console, unless the app has set up logging itself."""
+    """Log to the standard error output, or above the foot of a console, unless the app does it its own way."""
     root = logging.getLogger()
     root.setLevel(level.upper())
-    if root.handlers:
+    if has_own_logging():
         return
     handler = OnScreen(console) if console is not None else logging.StreamHandler(sys.stderr)
     handler.setFormatter(Json() if form == "json" else Plain())

@@ -1,6 +1,7 @@
 """One line at the foot of a terminal: what a worker does, as it tells it itself."""
 
 import asyncio
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -62,7 +63,8 @@ async def living(telemetry: Telemetry, console: Console) -> AsyncIterator[Summar
     """Keep the line up to date meanwhile."""
     summary = Summary()
     off = telemetry.on(summary.hear, *SHOWN)
-    with Live(console=console, auto_refresh=False, transient=True) as live:
+    # What jobs print stays where it belongs if that is not the same terminal.
+    with Live(console=console, auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty()) as live:
         drawing = asyncio.create_task(_draw(live, summary), name="packhorse-live")
         try:
             yield summary

@@ -33,7 +33,10 @@ class Screen:
         if self.json:
             click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
         else:
-            self.console.print(draw())
+            drawn = draw()
+            self.console.print(
+                drawn, soft_wrap=isinstance(drawn, Text)
+            )  # no line is broken that somebody may want to copy
 
     def line(self, value: Any, text: str) -> None:
         """One of many that come one after another: a line of JSON, or a line of text."""

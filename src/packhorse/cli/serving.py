@@ -24,6 +24,7 @@ from packhorse.engine.worker import Worker
 from packhorse.model import caps
 from packhorse.telemetry.logs import redacted
 
+ORPHANED = 5.0  # seconds beyond the grace for a worker whose supervisor is gone
 LATE = 2.0  # seconds a stopped worker's process may take to end; threads of the user's may hold it
 NAMED = 10
 LOG = logging.getLogger("packhorse.worker")
@@ -87,7 +88,7 @@ class Service:
         notify("READY=1")
         if self._how.lifeline is not None:
             self._how.lifeline.ready()
-            self._how.lifeline.watch(self._orphaned, settings.grace / caps.SECOND + LATE)
+            self._how.lifeline.watch(self._orphaned, settings.grace / caps.SECOND + ORPHANED)
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._worker is None or self._task is None:

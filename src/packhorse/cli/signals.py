@@ -14,6 +14,11 @@ from packhorse.cli import exits
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
+def hear_early() -> None:
+    """End at SIGTERM while nothing is begun: the first process of a container does not, unless it says so."""
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(exits.STOPPED + number))  # noqa: ARG005
+
+
 @contextmanager
 def hearing(loop: asyncio.AbstractEventLoop, stop: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call ``stop`` on the loop for each signal; the third one ends the process at once."""

@@ -57,7 +57,11 @@ class Supervisor:
         failures = 0
         while not self._stopping.is_set():
             begun = SYSTEM.steady()
-            code, was_ready = await self._live(number)
+            try:
+                code, was_ready = await self._live(number)
+            except OSError as error:  # no memory, no more processes: that may pass
+                LOG.error("Worker %d cannot be started: %s", number, error)
+                code, was_ready = exits.FAILED, False
             lived = SYSTEM.steady() - begun
             if self._stopping.is_set():
                 return

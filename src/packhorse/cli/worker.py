@@ -13,14 +13,17 @@ import click
 from packhorse.cli import exits
 from packhorse.cli.frame import Command
 from packhorse.cli.lifeline import Lifeline, held
-from packhorse.cli.lines import FORMATS, LEVELS, log_to
+from packhorse.cli.lines import FORMATS, LEVELS, has_own_logging, log_to
 from packhorse.cli.screen import Screen, console
+from packhorse.cli.signals import hear_early
 from packhorse.cli.target import Target, with_target
 from packhorse.cli.values import Length, Numbers
 from packhorse.engine.worker import Settings
 from packhorse.errors import MissingExtra
+from packhorse.model import caps
 from packhorse.model.duration import micros
 
+DEFAULTS = Settings()
 HELP = f"""Run the jobs of an app, until SIGTERM or Ctrl-C.
 
 APP is module:app, or a module that holds one App; without it, app.py, tasks.py, jobs.py, main.py and worker.py are
@@ -42,40 +45,64 @@ The first signal lets what runs end within the grace; a second one stops it now,
     help="Queues with weights: critical:6,default:3,low. All that the app names, without it.",
 )
 @click.option(
-    "-c", "--concurrency", type=click.IntRange(1, 10_000), envvar="PACKHORSE_CONCURRENCY", help="Jobs at a time.  [10]"
+    "-c",
+    "--concurrency",
+    type=click.IntRange(1, 10_000),
+    envvar="PACKHORSE_CONCURRENCY",
+    help="Jobs at a time.",
+    show_default=str(DEFAULTS.concurrency),
 )
 @click.option(
     "--slots", type=Numbers(), envvar="PACKHORSE_SLOTS", help="Of them at most so many of a queue: email:5,pdf:2."
 )
-@click.option("--lease", type=Length(), envvar="PACKHORSE_LEASE", help="How long a lost worker keeps its jobs.  [30s]")
-@click.option("--grace", type=Length(), envvar="PACKHORSE_GRACE", help="For what runs when it has to stop.  [25s]")
-@click.option("--name", envvar="PACKHORSE_WORKER_NAME", help="How people call this worker.  [host:pid]")
+@click.option(
+    "--lease",
+    type=Length(),
+    envvar="PACKHORSE_LEASE",
+    help="How long a lost worker keeps its jobs.",
+    show_default=f"{DEFAULTS.lease // caps.SECOND}s",
+)
+@click.option(
+    "--grace",
+    type=Length(),
+    envvar="PACKHORSE_GRACE",
+    help="For what runs when it has to stop.",
+    show_default=f"{DEFAULTS.grace // caps.SECOND}s",
+)
+@click.option("--name", envvar="PACKHORSE_WORKER_NAME", help="How people call this worker.", show_default="host:pid")
 @click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=1,
     envvar="PACKHORSE_PROCESSES",
-    help="So many workers as processes, started again when they die.  [1]",
+    help="So many workers as processes, started again when they die.",
+    show_default=True,
 )
 @click.option(
     "--check", is_flag=True, help="Run nothing: say whether a worker of this name or host lives (for probes)."
 )
 @click.option(
-    "--loop", type=click.Choice(["auto", "asyncio", "uvloop"]), default="auto", help="auto: uvloop if it is installed."
+    "--loop",
+    type=click.Choice(["auto", "asyncio", "uvloop"]),
+    default="auto",
+    help="auto: uvloop if it is installed.",
+    show_default=True,
 )
 @click.option(
     "--log-level",
     type=click.Choice(LEVELS),
     default="info",
     envvar="PACKHORSE_LOG_LEVEL",
-    help="Lines of this level and above.  [info]",
+    help="Lines of this level and above.",
+    show_default=True,
 )
 @click.option(
     "--log-format",
     type=click.Choice(FORMATS),
     default="plain",
     envvar="PACKHORSE_LOG_FORMAT",
-    help="For people or for programs; an app that sets up logging itself is left alone.  [plain]",
+    help="For people or for programs; an app that sets up logging itself is left alone.",
+    show_default=True,
 )
 @click.option("--live/--no-live", default=True, help="On a terminal: a line that says what is going on.")
 def worker(module: str | None, target: Target, **options: Any) -> Any:
@@ -92,6 +119,7 @@ def worker(module: str | None, target: Target, **options: Any) -> Any:
 def _run(target: Target, options: dict[str, Any]) -> int:
     log = partial(log_to, options["log_level"], options["log_format"])
     lifeline = held()
+    hear_early()
     if lifeline is None and options["processes"] > 1:
         log(None)
         return _supervise(options["processes"], options["grace"])
@@ -99,7 +127,7 @@ def _run(target: Target, options: dict[str, Any]) -> int:
 
     app = target.load()
     shown = sys.stderr.isatty() and options["live"] and options["log_format"] == "plain" and lifeline is None
-    screen = console(stderr=True) if shown else None
+    screen = console(stderr=True) if shown and not has_own_logging() else None  # its lines would run into ours
     log(screen)
     wanted = {name: options[name] for name in ("queues", "concurrency", "slots", "lease", "grace")}
     wanted["name"] = _name(options["name"], lifeline)
@@ -115,7 +143,7 @@ def _supervise(processes: int, grace: timedelta | None) -> int:
         raise click.UsageError("--processes needs a POSIX system: start several workers instead.")
     from packhorse.cli.supervisor import supervise
 
-    return supervise(processes, Settings().grace if grace is None else micros(grace))
+    return supervise(processes, DEFAULTS.grace if grace is None else micros(grace))
 
 
 def _loop(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
