@@ -1,0 +1,214 @@
+"""`packhorse schedules`: look at schedules, run them by hand, pause them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+from rich.text import Text
+
+from packhorse.app import App
+from packhorse.cli.frame import Group
+from packhorse.cli.screen import Screen, plain, table, with_screen, with_yes
+from packhorse.cli.target import Target, with_target
+from packhorse.cli.values import Moment
+from packhorse.jobs.view import moment
+from packhorse.model.caps import LOOKED_AT
+from packhorse.model.cron import zone_of
+from packhorse.schedules.schedule import Schedule
+
+HALF_A_DAY = timedelta(hours=12)
+COLUMNS = ("schedule", "rule", "zone", "task", "state", "last", "next", "in its zone")
+
+
+@click.group(cls=Group)
+def schedules() -> None:
+    """Look at schedules, run them by hand, pause them."""
+
+
+@schedules.command()
+@click.argument("prefix", default="")
+@with_target
+@with_screen
+async def ls(prefix: str, target: Target, screen: Screen) -> None:
+    """List the schedules (whose names begin with PREFIX) with their last and next ticks."""
+    async with target.open() as app:
+        now, cursor = await _now(app), None
+        found: list[Schedule] = []
+        while True:
+            page = await app.schedules.find(prefix, limit=LOOKED_AT, cursor=cursor)
+            found += page.items
+            cursor = page.cursor
+            if cursor is None:
+                break
+        screen.show(
+            [_plain(schedule, now) for schedule in found],
+            lambda: (
+                table(COLUMNS, (_row(schedule, now) for schedule in found))
+                if found
+                else Text(
+                    "No schedule is stored here; one declared in code is stored when a worker starts, or by sync."
+                )
+            ),
+        )
+
+
+@schedules.command(name="next")
+@click.argument("name")
+@click.option("-n", "--count", type=click.IntRange(1, 1000), default=10, help="So many.  [10]")
+@with_target
+@with_screen
+async def next_(name: str, count: int, target: Target, screen: Screen) -> None:
+    """Show the next ticks of a schedule, in UTC and in its own zone."""
+    async with target.open() as app:
+        schedule = await app.schedules.get(name)
+        ticks = await app.schedules.next(name, count)
+    rows = [{"utc": tick, "local": _local(schedule, tick), "remark": remark(schedule, tick)} for tick in ticks]
+    screen.show(
+        rows,
+        lambda: (
+            table(("UTC", schedule.zone, ""), ((row["utc"], row["local"], row["remark"]) for row in rows))
+            if rows
+            else Text(f"{name} has no next tick: it is {_state(schedule)}.")
+        ),
+    )
+
+
+@schedules.command()
+@click.argument("name")
+@with_target
+@with_screen
+async def show(name: str, target: Target, screen: Screen) -> None:
+    """Show all that is known of a schedule."""
+    async with target.open() as app:
+        schedule = await app.schedules.get(name)
+        told = {**_plain(schedule, await _now(app)), "payload": schedule.what.payload}
+    screen.show(told, lambda: Text("\n".join(f"{word:14} {plain(value)}" for word, value in told.items())))
+
+
+@schedules.command()
+@click.argument("name")
+@click.option("--at", type=Moment(), help="The logical time it is run for.  [now]")
+@with_target
+@with_screen
+async def run(name: str, at: datetime | None, target: Target, screen: Screen) -> None:
+    """Run a schedule once more, whatever its rule says."""
+    async with target.open() as app:
+        job = await app.schedules.run(name, at=at)
+    screen.show({"id": job.id, "schedule": name}, lambda: Text(f"{job.id} runs {name}."))
+
+
+@schedules.command()
+@click.argument("name")
+@click.argument("begin", type=Moment(back=True))
+@click.argument("end", type=Moment(back=True))
+@with_target
+@with_screen
+async def backfill(name: str, begin: datetime, end: datetime, target: Target, screen: Screen) -> None:
+    """Make the runs between two moments that were not made, one after the other."""
+    async with target.open() as app:
+        made = await app.schedules.backfill(name, begin, end)
+    screen.show({"schedule": name, "made": made}, lambda: Text(f"{made} runs of {name} were made."))
+
+
+@schedules.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@with_target
+@with_screen
+async def pause(names: Sequence[str], target: Target, screen: Screen) -> None:
+    """Let schedules fire no more; what they miss meanwhile is not made up for."""
+    async with target.open() as app:
+        for name in names:
+            await app.schedules.pause(name)
+    screen.show({"paused": names}, lambda: Text(f"Paused: {', '.join(names)}."))
+
+
+@schedules.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@with_target
+@with_screen
+async def resume(names: Sequence[str], target: Target, screen: Screen) -> None:
+    """Let schedules fire again, those that were disabled too."""
+    async with target.open() as app:
+        for name in names:
+            await app.schedules.resume(name)
+    screen.show({"resumed": names}, lambda: Text(f"Resumed: {', '.join(names)}."))
+
+
+@schedules.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@with_target
+@with_yes
+@with_screen
+async def rm(names: Sequence[str], *, yes: bool, target: Target, screen: Screen) -> None:
+    """Forget schedules; runs that were made go on. One declared in code comes back with the next worker."""
+    async with target.open() as app:
+        there = [(await app.schedules.get(name)).name for name in names]
+        screen.gate(f"{len(there)} schedules will be removed", yes=yes)
+        for name in there:
+            await app.schedules.remove(name)
+    screen.show({"removed": there}, lambda: Text(f"Removed: {', '.join(there)}."))
+
+
+@schedules.command()
+@with_target
+@with_screen
+async def sync(target: Target, screen: Screen) -> None:
+    """Store what the app declares in code, and disable what it declared before and declares no more."""
+    app = target.load()
+    async with app:
+        changed = await app.schedules.sync()
+    said = ", ".join(changed) or "nothing, all is as declared"
+    screen.show({"changed": changed}, lambda: Text(f"Changed: {said}."))
+
+
+def remark(schedule: Schedule, tick: datetime) -> str:
+    """Whether the clocks of its zone are changed around a tick."""
+    before, after = ((tick + part).astimezone(zone_of(schedule.zone)).utcoffset() for part in (-HALF_A_DAY, HALF_A_DAY))
+    if before is None or after is None or before == after:
+        return ""
+    return f"clocks go {'forward' if after > before else 'back'} by {abs(after - before)} around it"
+
+
+def _plain(schedule: Schedule, now: datetime) -> dict[str, Any]:
+    upcoming = _next(schedule, now)
+    return {
+        "schedule": schedule.name,
+        "rule": schedule.rule.text,
+        "means": schedule.rule.describe(),
+        "zone": schedule.zone,
+        "task": schedule.what.task,
+        "queue": schedule.what.queue or "default",
+        "state": _state(schedule),
+        "catch_up": schedule.catch_up,
+        "overlap": schedule.overlap,
+        "release": schedule.release,
+        "declared_in": schedule.source,
+        "last": schedule.last,
+        "next": upcoming,
+    }
+
+
+def _row(schedule: Schedule, now: datetime) -> tuple[object, ...]:
+    upcoming = _next(schedule, now)
+    local = None if upcoming is None else f"{_local(schedule, upcoming)} {remark(schedule, upcoming)}".rstrip()
+    about = (schedule.name, schedule.rule.text, schedule.zone, schedule.what.task, _state(schedule))
+    return (*about, schedule.last, upcoming, local)
+
+
+def _next(schedule: Schedule, now: datetime) -> datetime | None:
+    return None if _state(schedule) != "active" else schedule.after(now)
+
+
+def _state(schedule: Schedule) -> str:
+    if schedule.disabled:
+        return "disabled"
+    return "paused" if schedule.paused else "active"
+
+
+def _local(schedule: Schedule, tick: datetime) -> str:
+    return tick.astimezone(zone_of(schedule.zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
+
+
+async def _now(app: App) -> datetime:
+    return moment(await (await app.store()).ping())

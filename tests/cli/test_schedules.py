@@ -1,0 +1,110 @@
+"""packhorse schedules: look, run by hand, pause, resume, remove, sync."""
+
+import pytest
+
+from tests.cli.scene import Scene
+
+KEYS = {
+    "schedule", "rule", "means", "zone", "task", "queue", "state", "catch_up", "overlap", "release", "declared_in",
+    "last", "next",
+}  # fmt: skip
+CLOCKS = """
+from packhorse import App, Tick, cron, every
+
+app = App()
+
+
+@app.schedule(cron("30 2 * * *", tz="Europe/Paris"), name="nightly", expect_within="1h")
+@app.task(name="clean", queue="upkeep")
+async def clean(tick: Tick) -> str:
+    return tick.at.isoformat()
+
+
+@app.schedule(every("1h"), name="hourly")
+async def refresh() -> None: ...
+"""
+
+
+@pytest.fixture
+async def clocks(mendings: Scene) -> Scene:
+    """A store with the schedules of an app."""
+    mendings.write("clocks.py", CLOCKS)
+    [synced] = await mendings.each("schedules sync -A clocks")
+    assert synced.out == "Changed: nightly, hourly.\n"
+    return mendings
+
+
+async def test_schedules_are_listed_shown_and_foretold(clocks: Scene):
+    listed, table, few, shown, foretold, words = await clocks.each(
+        "schedules ls --json",
+        "schedules ls",
+        "schedules ls night --json",
+        "schedules show nightly --json",
+        "schedules next nightly -n 400 --json",
+        "schedules next nightly",
+    )
+
+    assert [set(schedule) for schedule in listed.json] == [KEYS, KEYS]
+    assert [schedule["schedule"] for schedule in listed.json] == ["hourly", "nightly"]
+    assert "Europe/Paris" in table.out
+    assert [schedule["schedule"] for schedule in few.json] == ["nightly"]
+    assert shown.json["means"] == "At 02:30 every day (Europe/Paris)"
+    assert (shown.json["task"], shown.json["queue"], shown.json["declared_in"]) == ("clean", "upkeep", "clocks")
+    remarks = [row["remark"] for row in foretold.json if row["remark"]]
+    assert sorted(remarks) == ["clocks go back by 1:00:00 around it", "clocks go forward by 1:00:00 around it"]
+    assert words.out.count("02:30:00 CE") >= 9
+
+
+async def test_a_schedule_is_run_by_hand_for_a_chosen_time(clocks: Scene):
+    ran, jobs, again = await clocks.each(
+        "schedules run nightly --at 2026-01-31T02:30:00Z --json",
+        "jobs ls --task clean --json",
+        "schedules backfill hourly 5h 2h --json",
+    )
+
+    assert [job["id"] for job in jobs.json] == [ran.json["id"]]
+    assert again.json == {"schedule": "hourly", "made": 3}
+
+
+async def test_schedules_are_paused_resumed_and_removed(clocks: Scene):
+    paused, none, resumed, some, unasked, removed, left = await clocks.each(
+        "schedules pause nightly hourly",
+        "schedules next hourly",
+        "schedules resume nightly hourly",
+        "schedules next hourly --json",
+        "schedules rm hourly",
+        "schedules rm hourly --yes",
+        "schedules ls --json",
+    )
+
+    assert paused.out == "Paused: nightly, hourly.\n"
+    assert none.out == "hourly has no next tick: it is paused.\n"
+    assert resumed.out == "Resumed: nightly, hourly.\n"
+    assert len(some.json) == 10
+    assert (unasked.code, unasked.err) == (
+        2,
+        "Error: 1 schedules will be removed. Say --yes to go on without being asked.\n",
+    )
+    assert removed.out == "Removed: hourly.\n"
+    assert [schedule["schedule"] for schedule in left.json] == ["nightly"]
+
+
+async def test_what_is_declared_no_more_is_disabled_by_sync(clocks: Scene):
+    clocks.write("clocks.py", CLOCKS.partition('@app.schedule(every("1h")')[0])
+    synced, again, listed = await clocks.each(
+        "schedules sync -A clocks", "schedules sync -A clocks", "schedules ls --json"
+    )
+
+    assert (synced.out, again.out) == ("Changed: hourly.\n", "Changed: nothing, all is as declared.\n")
+    assert [schedule["state"] for schedule in listed.json] == ["disabled", "active"]
+
+
+async def test_a_schedule_that_is_not_there_is_said_so(clocks: Scene):
+    for ended in await clocks.each(
+        "schedules show nosuch", "schedules next nosuch", "schedules run nosuch", "schedules pause nosuch",
+        "schedules rm nosuch --yes", "schedules backfill nosuch 2h 1h",
+    ):  # fmt: skip
+        assert (ended.code, ended.err) == (
+            2,
+            "Error: There is no schedule 'nosuch': `packhorse schedules ls` shows those there are\n",
+        )
