@@ -41,9 +41,11 @@ class Filters:
         """The jobs that fit, page after page, up to the limit."""
         wanted, left, cursor = asdict(self), self.limit, None
         del wanted["limit"]
+        sifted = self.header is not None or self.error is not None  # few of a page may be left: ask for whole ones
         while left is None or left > 0:
-            page = await app.find(**wanted, limit=PAGE if left is None else min(left, PAGE), cursor=cursor)
-            for job in page.items:
+            size = PAGE if left is None or sifted else min(left, PAGE)
+            page = await app.find(**wanted, limit=size, cursor=cursor)
+            for job in page.items[:left]:
                 yield job
             left = None if left is None else left - len(page.items)
             cursor = page.cursor
