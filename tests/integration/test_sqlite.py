@@ -20,7 +20,20 @@ from packhorse.stores.sqlite.store import SQLiteStore, path_of
 from packhorse.testing.clock import TurnedClock
 from tests.making import HOUR, MINUTE, WORKER, ask, new, put_in, take
 
-SMALL = {"leases", "l", "shelves", "queues", "counts", "workers", "asks", "migrations", "moment", "k", "json_each"}
+SMALL = {
+    "pragma_database_list",
+    "leases",
+    "l",
+    "shelves",
+    "queues",
+    "counts",
+    "workers",
+    "asks",
+    "migrations",
+    "moment",
+    "k",
+    "json_each",
+}
 
 
 @pytest.fixture

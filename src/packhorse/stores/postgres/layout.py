@@ -21,6 +21,7 @@ class Layout:
         words = {
             "schema": self.schema,
             "channel": _literal(self.channel),
+            "namespace": _literal(namespace),
             "arrival": _literal(f"{self.schema}.arrival"),
         }
         self.statements = Statements(_PACKAGE, **words)

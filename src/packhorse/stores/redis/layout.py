@@ -9,6 +9,7 @@ from redis.exceptions import NoPermissionError
 
 from packhorse.errors import ConfigError, DurabilityNotMet, StoreUnavailable
 from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.scripts import shipped
 from packhorse.stores.sql.migrate import Migration, check, pending
 
 _LOG = logging.getLogger("packhorse")
@@ -40,7 +41,15 @@ async def take_steps(keyspace: Keyspace) -> list[str]:
         if await keyspace.take_step(step.name, step.sql, step.checksum)
     ]
     await check_steps(keyspace)
+    await _keep_script(keyspace)
     return taken
+
+
+async def _keep_script(keyspace: Keyspace) -> None:
+    """Leave the script by which clients in other languages enqueue where they find it."""
+    text = shipped()["enqueue_json"].text
+    if await keyspace.read("HGET", "scripts", None, "enqueue") != text.encode():
+        await keyspace.run("keep_script", name="enqueue", text=text)
 
 
 async def check_steps(keyspace: Keyspace) -> None:

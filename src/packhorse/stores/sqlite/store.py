@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from sqlite3 import Connection, OperationalError
+from sqlite3 import Connection, OperationalError, complete_statement
 from urllib.parse import unquote, urlsplit
 
 from packhorse.errors import ConfigError
@@ -123,6 +123,12 @@ def _script(step: Migration) -> str:
 
 
 def _statements(script: str) -> list[str]:
-    """The statements of a script: executescript would commit before it runs."""
+    """The statements of a script, triggers whole: executescript would commit before it runs."""
     bare = "\n".join(line.split("--")[0] for line in script.splitlines())
-    return [statement for statement in bare.split(";") if statement.strip()]
+    statements, begun = [], ""
+    for part in bare.split(";"):
+        begun += f"{part};"
+        if complete_statement(begun):
+            statements.append(begun)
+            begun = ""
+    return statements

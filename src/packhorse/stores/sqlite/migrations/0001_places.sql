@@ -182,3 +182,143 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_number ON events (stream, number);
 CREATE TABLE lifecycle (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
+
+-- Any client of the file can enqueue, within its own transaction: INSERT INTO packhorse_enqueue (task, args, options) VALUES (...).
+-- A row does not stay: the trigger makes record, place, count and event of it, as enqueue does.
+-- The id may be given (16 bytes), else it is random; one that is taken, like a unique key that is held, makes nothing.
+CREATE TABLE packhorse_enqueue (
+    id BLOB NOT NULL DEFAULT (CAST(randomblob(6) || x'40' || randomblob(1) || x'80' || randomblob(7) AS BLOB)),
+    task TEXT NOT NULL,
+    args TEXT NOT NULL DEFAULT '{}',
+    options TEXT NOT NULL DEFAULT '{}'
+);
+CREATE TRIGGER packhorse_enqueued AFTER INSERT ON packhorse_enqueue
+BEGIN
+    DELETE FROM packhorse_enqueue WHERE rowid = NEW.rowid;
+    SELECT RAISE(ABORT, 'packhorse: an id is a blob of 16 bytes; leave it out for a random one')
+    WHERE typeof(NEW.id) <> 'blob' OR length(NEW.id) <> 16;
+    SELECT RAISE(ABORT, 'packhorse: a task has a name of 1 to 255 bytes without control characters')
+    WHERE length(CAST(NEW.task AS BLOB)) NOT BETWEEN 1 AND 255
+    OR NEW.task GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    SELECT RAISE(ABORT, 'packhorse: args and options are texts of JSON objects, args of at most 1 MiB')
+    WHERE length(CAST(NEW.args AS BLOB)) > 1048576
+    OR CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) END IS NOT 'object'
+    OR CASE WHEN json_valid(NEW.options) THEN json_type(NEW.options) END IS NOT 'object';
+    SELECT RAISE(ABORT, 'packhorse: an option is unknown, has the wrong type or is out of range: queue, key, tenant, user, correlation (names), priority 0-8191, per_key 1-32767, attempts 1-1000000, delay and at (seconds), headers (object), unique {"key", "within" in seconds or "until": "started" or "finished"}')
+    FROM json_each(NEW.options) AS said
+    WHERE NOT coalesce(
+        CASE
+            WHEN said.key IN ('queue', 'key', 'tenant', 'user', 'correlation') THEN
+                said.type = 'text' AND length(CAST(said.value AS BLOB)) BETWEEN 1 AND 255
+                AND said.value NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
+            WHEN said.key = 'priority' THEN said.type = 'integer' AND said.value BETWEEN 0 AND 8191
+            WHEN said.key = 'per_key' THEN said.type = 'integer' AND said.value BETWEEN 1 AND 32767
+            WHEN said.key = 'attempts' THEN said.type = 'integer' AND said.value BETWEEN 1 AND 1000000
+            WHEN said.key = 'delay' THEN said.type IN ('integer', 'real') AND said.value BETWEEN 0 AND 3155760000
+            WHEN said.key = 'at' THEN said.type IN ('integer', 'real') AND said.value BETWEEN 0 AND 4102444800
+            WHEN said.key = 'headers' THEN said.type = 'object' AND length(CAST(said.value AS BLOB)) <= 15000
+            WHEN said.key = 'unique' THEN
+                said.type = 'object'
+                AND json_type(said.value, '$.key') = 'text'
+                AND length(CAST(json_extract(said.value, '$.key') AS BLOB)) BETWEEN 1 AND 255
+                AND coalesce(json_extract(said.value, '$.within'), 1) BETWEEN 0.000001 AND 3155760000
+                AND coalesce(json_extract(said.value, '$.until'), 'started') IN ('started', 'finished')
+        END,
+        false
+    );
+
+    UPDATE moment SET at = max(
+        at, CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
+    );
+    SELECT RAISE(IGNORE)
+    WHERE EXISTS (SELECT 1 FROM jobs WHERE id = NEW.id)
+    OR EXISTS (SELECT 1 FROM tombs WHERE id = NEW.id)
+    OR EXISTS (
+        SELECT 1 FROM uniques CROSS JOIN moment
+        WHERE uniques.key = NEW.task || ':' || (json_extract(NEW.options, '$.unique.key'))
+        AND (uniques.until IS NULL OR uniques.until > moment.at)
+    );
+
+    UPDATE moment SET number = number + 2;
+    INSERT INTO jobs (
+        seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit, parent, children, unique_key
+    )
+    SELECT
+        number - 1, NEW.id, coalesce(json_extract(NEW.options, '$.queue'), 'default'), NEW.task, coalesce(json_extract(NEW.options, '$.priority'), 10),
+        at,
+        max(
+            CAST(coalesce(json_extract(NEW.options, '$.at'), 0) * 1000000 AS INTEGER),
+            at + CAST(coalesce(json_extract(NEW.options, '$.delay'), 0) * 1000000 AS INTEGER)
+        ),
+        (json_extract(NEW.options, '$.key') IS NOT NULL) * 2
+        + (json_extract(NEW.options, '$.unique') IS NOT NULL AND json_extract(NEW.options, '$.unique.within') IS NULL)
+        * CASE json_extract(NEW.options, '$.unique.until') WHEN 'started' THEN 16 ELSE 8 END,
+        CAST(NEW.args AS BLOB),
+        CAST(
+            json_patch(
+                coalesce(json_extract(NEW.options, '$.headers'), '{}'),
+                json_object(
+                    'correlation_id', coalesce(
+                        json_extract(NEW.options, '$.correlation'),
+                        lower(
+                            substr(hex(NEW.id), 1, 8) || '-' || substr(hex(NEW.id), 9, 4) || '-' || substr(hex(NEW.id), 13, 4)
+                            || '-' || substr(hex(NEW.id), 17, 4) || '-' || substr(hex(NEW.id), 21)
+                        )
+                    ),
+                    'tenant', json_extract(NEW.options, '$.tenant'),
+                    'user', json_extract(NEW.options, '$.user'),
+                    'packhorse', json(
+                        CASE WHEN json_extract(NEW.options, '$.attempts') IS NOT NULL
+                            THEN json_object('options', json_object('attempts', json_extract(NEW.options, '$.attempts')))
+                        END
+                    )
+                )
+            ) AS BLOB
+        ),
+        json_extract(NEW.options, '$.tenant'), json_extract(NEW.options, '$.key'), coalesce(json_extract(NEW.options, '$.per_key'), 1), NULL, 0,
+        NEW.task || ':' || (json_extract(NEW.options, '$.unique.key'))
+    FROM moment;
+    INSERT OR REPLACE INTO uniques (key, id, until)
+    SELECT jobs.unique_key, jobs.id, moment.at + CAST(json_extract(NEW.options, '$.unique.within') * 1000000 AS INTEGER)
+    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    WHERE jobs.unique_key IS NOT NULL;
+
+    INSERT INTO due (seq, queue, priority, since, number, attempt, lost, flags)
+    SELECT jobs.seq, jobs.queue, jobs.priority, jobs.due, moment.number, 0, 0, jobs.flags
+    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    WHERE jobs.due > moment.at;
+    INSERT INTO ready (seq, queue, priority, since, number, attempt, lost, flags)
+    SELECT jobs.seq, jobs.queue, jobs.priority, jobs.due, moment.number, 0, 0, jobs.flags + (jobs.lane IS NOT NULL)
+    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    WHERE jobs.due <= moment.at
+    AND (
+        jobs.lane IS NULL
+        OR (
+            coalesce((SELECT held FROM lanes WHERE lanes.queue = jobs.queue AND lanes.lane = jobs.lane), 0) < jobs.lane_limit
+            AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.queue = jobs.queue AND waits.lane = jobs.lane)
+        )
+    );
+    INSERT INTO lanes (queue, lane, held)
+    SELECT jobs.queue, jobs.lane, 1
+    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1 CROSS JOIN ready ON ready.seq = jobs.seq
+    WHERE jobs.lane IS NOT NULL
+    ON CONFLICT DO UPDATE SET held = held + 1;
+    INSERT INTO waits (seq, queue, priority, since, number, attempt, lost, flags, reason, lane)
+    SELECT jobs.seq, jobs.queue, jobs.priority, moment.at, moment.number, 0, 0, jobs.flags, 'lane', jobs.lane
+    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    WHERE jobs.due <= moment.at AND NOT EXISTS (SELECT 1 FROM ready WHERE ready.seq = jobs.seq);
+
+    INSERT INTO counts (queue, state, n)
+    SELECT
+        jobs.queue,
+        CASE
+            WHEN EXISTS (SELECT 1 FROM ready WHERE ready.seq = jobs.seq) THEN 'ready'
+            WHEN jobs.due > moment.at THEN 'scheduled'
+            ELSE 'waiting'
+        END,
+        1
+    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    WHERE true
+    ON CONFLICT DO UPDATE SET n = n + 1;
+    INSERT INTO lifecycle (at, data) SELECT at, CAST('q' || x'0001' || NEW.id AS BLOB) FROM moment;
+END;
