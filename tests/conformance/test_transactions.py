@@ -11,49 +11,27 @@ from packhorse.model.job import State
 from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store, Topic, Transaction
-from tests.conftest import kinds
-from tests.making import MINUTE, SECOND, Again, Done, end, new, one, put_in, state, take
-
-LONG = MINUTE
-SCHEMA = "create table if not exists business (id integer primary key, name text)"
-WRITE = "insert into business (id, name) values ({}, {})"
+from tests import business
+from tests.business import LONG, TABLE, rows
+from tests.making import SECOND, Again, Done, end, new, one, put_in, state, take
 
 
-@pytest.fixture(params=[kind for kind in kinds() if kind in ("sqlite", "memory", "postgres")])
+@pytest.fixture(params=business.KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def sql(kind: str) -> str:
-    """A statement that writes a business row, in the words of the database."""
-    return WRITE.format("$1", "$2") if kind == "postgres" else WRITE.format("?", "?")
+    return business.write(kind)
 
 
 @pytest.fixture
 async def store(store: Store) -> AsyncIterator[Store]:
     """A store whose database has a table of the user's own."""
-    for statement in (SCHEMA, "delete from business"):
-        await prepared(store, statement)
+    await business.begin(store)
     yield store
-    await prepared(store, "drop table business")
-
-
-async def prepared(store: Store, statement: str) -> None:
-    """Run a statement by a transaction: a job that does nothing else."""
-    await put_in(store, new(queue="prepare"))
-    [lease] = await take(store, 1, "prepare")
-    transaction = store.transaction(LONG)
-    await transaction.execute(statement)
-    assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
-
-
-async def business(store: Store) -> list[int]:
-    """The business rows that others see."""
-    transaction = store.transaction(LONG)
-    rows = await transaction.fetch("select id from business order by id")
-    await transaction.roll_back()
-    return [row["id"] for row in rows]
+    await business.done(store, f"drop table {TABLE}")
 
 
 async def leased(store: Store) -> Lease:
@@ -66,8 +44,8 @@ async def test_run_a_statement_of_the_attempt_and_answer_how_many_rows_it_change
     transaction = store.transaction(LONG)
 
     assert await transaction.execute(sql, 1, "one") == 1
-    assert await transaction.execute("insert into business values (2, 'two'), (3, 'three')") == 2
-    assert await transaction.execute("update business set name = 'none' where id > 100") == 0
+    assert await transaction.execute(f"insert into {TABLE} values (2, 'two'), (3, 'three')") == 2
+    assert await transaction.execute(f"update {TABLE} set name = 'none' where id > 100") == 0
     await transaction.roll_back()
 
 
@@ -75,7 +53,7 @@ async def test_run_a_statement_of_the_attempt_and_answer_its_rows_by_position_an
     transaction = store.transaction(LONG)
     await transaction.execute(sql, 1, "one")
 
-    [row] = await transaction.fetch("select id, name from business")
+    [row] = await transaction.fetch(f"select id, name from {TABLE}")
 
     assert (row[0], row["name"], list(row.keys())) == (1, "one", ["id", "name"])
     await transaction.roll_back()
@@ -86,14 +64,14 @@ async def test_what_a_transaction_wrote_is_seen_by_nobody_else_before_it_is_sett
     transaction = store.transaction(LONG)
     await transaction.execute(sql, 1, "one")
 
-    looking = asyncio.ensure_future(business(store))
+    looking = asyncio.ensure_future(rows(store))
     if kind == "postgres":  # others need not wait for it
         assert await looking == []
     assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
     if kind != "postgres":
         assert await looking == [1]
 
-    assert await business(store) == [1]
+    assert await rows(store) == [1]
 
 
 async def test_a_statement_that_fails_is_the_attempts_to_handle(store, sql):
@@ -107,7 +85,7 @@ async def test_a_statement_that_fails_is_the_attempts_to_handle(store, sql):
     await transaction.execute("rollback to before")
 
     assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
-    assert await business(store) == [1]
+    assert await rows(store) == [1]
 
 
 @pytest.mark.parametrize("statement", ["commit", "  -- now\n ROLLBACK", "/* so */ begin", "End", "rollback work"])
@@ -119,17 +97,17 @@ async def test_a_statement_that_would_end_the_transaction_is_refused(store, sql,
         await transaction.execute(statement)
 
     await transaction.roll_back()
-    assert await business(store) == []
+    assert await rows(store) == []
 
 
 async def test_several_statements_at_once_are_refused(store, sql):
     transaction = store.transaction(LONG)
 
     with pytest.raises(Exception, match=r"(?i)multiple|one statement"):
-        await transaction.execute("insert into business values (1, 'one'); commit")
+        await transaction.execute(f"insert into {TABLE} values (1, 'one'); commit")
 
     await transaction.roll_back()
-    assert await business(store) == []
+    assert await rows(store) == []
 
 
 async def test_a_transaction_that_is_over_takes_no_more_statements(store, sql):
@@ -142,7 +120,7 @@ async def test_a_transaction_that_is_over_takes_no_more_statements(store, sql):
         await transaction.execute(sql, 2, "two")
     with pytest.raises(TransactionOver):
         await transaction.settle(Settlement(lease, Done()))
-    assert await business(store) == [1]
+    assert await rows(store) == [1]
 
 
 async def test_answer_the_connection_itself_where_it_can_be_given_out_or_refuse(store, sql, kind):
@@ -154,7 +132,7 @@ async def test_answer_the_connection_itself_where_it_can_be_given_out_or_refuse(
         async with connection.transaction():
             await connection.execute(sql, 1, "one")
         assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
-        assert await business(store) == [1]
+        assert await rows(store) == [1]
     else:
         with pytest.raises(NoTransactions, match="factory"):
             await transaction.connection()
@@ -167,10 +145,10 @@ async def test_write_an_outcome_with_its_effects_and_commit_all_that_was_written
     lease = await leased(store)
     for _ in range(2):  # the second one writes nothing: this lease is settled
         transaction = store.transaction(LONG)
-        await transaction.execute("insert into business select coalesce(max(id), 0) + 1, 'next' from business")
+        await transaction.execute(f"insert into {TABLE} select coalesce(max(id), 0) + 1, 'next' from {TABLE}")
         await transaction.settle(Settlement(lease, Done()))
 
-    assert await business(store) == [1]
+    assert await rows(store) == [1]
 
 
 async def test_what_an_attempt_wrote_its_outcome_and_its_effects_are_there_together(store, sql):
@@ -186,7 +164,7 @@ async def test_what_an_attempt_wrote_its_outcome_and_its_effects_are_there_toget
     assert await state(store, follow_up.id) is State.READY
     assert [event.data for event in await store.streams.read("news")] == [b"1"]
     assert [record.value for record in await store.records.get("kind", ["key"])] == [b"1"]
-    assert await business(store) == [1]
+    assert await rows(store) == [1]
 
 
 async def test_a_lease_that_was_lost_rolls_back_what_was_written_in_its_name(store, sql, clock):
@@ -199,7 +177,7 @@ async def test_a_lease_that_was_lost_rolls_back_what_was_written_in_its_name(sto
 
     assert await transaction.settle(Settlement(lease, Done(), (Enqueue(follow_up),))) is Verdict.LOST
 
-    assert await business(store) == []
+    assert await rows(store) == []
     assert await state(store, follow_up.id) is None
     assert await end(store, second, Done()) is Verdict.WRITTEN
 
@@ -212,7 +190,7 @@ async def test_a_put_whose_expectation_fails_rolls_back_what_was_written_with_it
     verdict = await transaction.settle(Settlement(lease, Done(), (Put("kind", "key", b"1", expect=7),)))
 
     assert verdict is Verdict.CONFLICT
-    assert await business(store) == []
+    assert await rows(store) == []
     assert await end(store, lease, Again()) is Verdict.WRITTEN
 
 
@@ -233,7 +211,7 @@ async def test_undo_what_was_written_and_keep_the_lease(store, sql):
 
     await transaction.roll_back()
 
-    assert await business(store) == []
+    assert await rows(store) == []
     assert await end(store, lease, Done()) is Verdict.WRITTEN
 
 
@@ -246,7 +224,7 @@ async def test_rolling_back_a_transaction_that_is_over_or_never_began_is_harmles
     await over.roll_back()
     await over.roll_back()
 
-    assert (never.begun, await business(store)) == (False, [1])
+    assert (never.begun, await rows(store)) == (False, [1])
 
 
 async def test_answer_a_transaction_for_one_attempt_not_begun_or_refuse_where_there_are_none(store, sql):
@@ -279,7 +257,7 @@ async def test_where_it_holds_up_all_other_writers_a_transaction_that_is_open_fo
         await put_in(store, new())  # waits until it is rolled back
         with pytest.raises(TransactionTooLong, match="transaction-too-long"):
             await transaction.settle(Settlement(lease, Done()))
-        assert await business(store) == []
+        assert await rows(store) == []
 
 
 async def test_a_transaction_that_makes_work_wakes_a_worker(store, sql):

@@ -60,7 +60,7 @@ class Tasks(Registry):
     """A registry that is filled by a decorator; a try that failed is repeated at once."""
 
     def task(self, run: Run = Run.ASYNC, *, name: str = "", **options: Any) -> Callable[[Any], Any]:
-        own = {word: options.pop(word) for word in ("aliases", "tune") if word in options}
+        own = {word: options.pop(word) for word in ("aliases", "tune", "transaction") if word in options}
 
         def add(call: Any) -> Any:
             policy = Policy(**{"backoff": AT_ONCE, **options})

@@ -14,7 +14,8 @@ from packhorse.engine.deadlines import Deadline
 from packhorse.engine.judge import Cause
 from packhorse.engine.policy import Policy
 from packhorse.engine.registry import Entry
-from packhorse.errors import InvalidOption, NotInAJob
+from packhorse.engine.tx import Own
+from packhorse.errors import InvalidOption, NotInAJob, NoTransactions
 from packhorse.model import caps, codec
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.ids import id_text
@@ -44,6 +45,8 @@ class Context:
     ``stopped`` says why the engine wants it to stop; ``deadline`` is the steady moment at which its time is up.
     Whoever ``ends`` it first, the attempt itself or the engine on its behalf, settles it.
     """
+
+    transaction: Own | None = None
 
     def __init__(self, lease: Lease, entry: Entry) -> None:
         self.lease = lease
@@ -136,6 +139,15 @@ class Context:
         )
 
     # -- what it can do
+
+    @property
+    def tx(self) -> Any:
+        """The transaction that is committed when, and only if, this attempt succeeds: what is written in it stays or goes
+        with the job. A ``Tx`` in an async handler, a ``SyncTx`` in a plain one; with a factory, what that made.
+        """
+        if self.transaction is None:
+            raise NoTransactions(f"say transaction=True where the task {self.task!r} is defined")
+        return self.transaction.given
 
     def enqueue(self, *wishes: Enqueueable | NewJob) -> None:
         """Enqueue calls and flows when, and only if, this attempt succeeds."""

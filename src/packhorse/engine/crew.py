@@ -19,6 +19,7 @@ from packhorse.engine.judge import Cause
 from packhorse.engine.registry import Registry, Run
 from packhorse.engine.settler import Settler
 from packhorse.engine.strangers import MOMENT, Strangers
+from packhorse.engine.transactions import Transactions
 from packhorse.model import caps
 from packhorse.model.clock import Clock
 from packhorse.model.ids import JobId
@@ -46,6 +47,7 @@ class Crew:
         deadlines: Deadlines,
         telemetry: Telemetry,
         children: Children | None,
+        transactions: Transactions,
         note: Callable[[Context, bytes], None],
     ) -> None:
         self.slots = slots
@@ -54,7 +56,7 @@ class Crew:
         self._queue_slots = queue_slots
         self._lease, self._last_chance, self._patience = lease, max_lost - 1, patience
         self._clock, self._deadlines, self._telemetry = clock, deadlines, telemetry
-        self._children, self._note = children, note
+        self._children, self._transactions, self._note = children, transactions, note
         self._threads: Threads[Context] = Threads(slots, self._in_thread)
         self._hand: deque[Context] = deque()
         self._batches = Batches(deadlines, self._whole)
@@ -228,7 +230,8 @@ class Crew:
 
     async def _on_loop(self, ctx: Context) -> None:
         self._tell_start(ctx)
-        self._left(ctx, await self._attempts.run(ctx))
+        run = self._attempts.run if ctx.entry.transaction is None else self._transactions.run
+        self._left(ctx, await run(ctx))
 
     async def _together(self, leader: Context) -> None:
         for ctx in leader.together:
@@ -246,7 +249,8 @@ class Crew:
     def _in_thread(self, ctx: Context) -> None:
         ctx.begun = self._clock.steady()
         self._tell_start(ctx)
-        settlement = contextvars.Context().run(self._attempts.run_here, ctx)
+        run = self._attempts.run_here if ctx.entry.transaction is None else self._transactions.run_here
+        settlement = contextvars.Context().run(run, ctx)
         self._settler.put_from_thread(ctx, settlement)
 
     def _tell_start(self, ctx: Context) -> None:
@@ -268,20 +272,21 @@ class Crew:
             ctx.timer.call_off()
         ctx.took = self._clock.steady() - ctx.begun
         if ctx.end():
-            self._settle(ctx, settlement)
+            self.settle(ctx, settlement)
         else:  # given up before: what it says now comes too late, but a slot is free
             self._settler.wake()
 
     def conclude(self, ctx: Context, error: BaseException | None) -> None:
         """Settle one of several attempts that run together before the others end."""
         if ctx.end():
-            self._settle(ctx, self._attempts.done(ctx) if error is None else self._attempts.judged(ctx, error))
+            self.settle(ctx, self._attempts.done(ctx) if error is None else self._attempts.judged(ctx, error))
 
     def _whole(self, leader: Context) -> None:
         self._hand.append(leader)
         self.fill()
 
-    def _settle(self, ctx: Context, settlement: Settlement | None) -> None:
+    def settle(self, ctx: Context, settlement: Settlement | None) -> None:
+        """Have the end of an attempt written, by whoever has taken the right to it; None: it is no longer ours."""
         if settlement is None:
             self._telemetry.emit(Name.LEASE_LOST, lease=ctx.lease)
             self.settled(ctx)
@@ -320,6 +325,8 @@ class Crew:
         if ctx.ended or (ctx.stopped is not None and cause is not Cause.LOST):
             return
         ctx.stopped = cause
+        if ctx.transaction is not None:
+            self._transactions.abandon(ctx)
         if not ctx.begun:
             self._drop(ctx)
         elif ctx in self._threaded and not ctx.entered:  # still in line: it will look before it begins
@@ -356,7 +363,7 @@ class Crew:
 
     def _settle_for(self, ctx: Context) -> None:
         if ctx.end():
-            self._settle(ctx, self._attempts.judged(ctx, asyncio.CancelledError()))
+            self.settle(ctx, self._attempts.judged(ctx, asyncio.CancelledError()))
 
     def stop_all(self) -> None:
         """Ask everything that runs to stop because the worker does."""

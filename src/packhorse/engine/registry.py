@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from packhorse.engine.policy import Policy
-from packhorse.errors import ConfigError, DuplicateTask
+from packhorse.engine.tx import Opens
+from packhorse.errors import ConfigError, DuplicateTask, NoTransactions
 from packhorse.model import caps, codec
 from packhorse.model.lease import Lease
 
@@ -64,6 +65,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     ``tune`` makes the policy of one job from the task's and the job's headers. If it ``halts``, a job that fails for good
     holds up its lane until a person has looked. With ``batching``, the function gets the contexts of all jobs run together.
+    With a ``transaction``, what the function writes in it is committed with the settlement.
     """
 
     name: str
@@ -77,12 +79,18 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     encode: Callable[[Any], bytes | None] = plain
     halts: bool = False
     batching: Batching | None = None
+    transaction: Opens | None = None
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.aliases):
             caps.name("task", name)
         if not callable(self.call):
             raise ConfigError(f"The task {self.name!r} has nothing to call: give a function")
+        if self.transaction is not None and (self.run is Run.PROCESS or self.batching is not None):
+            raise NoTransactions(
+                f"the task {self.name!r} runs in a child process, or with others in a batch, where none reaches it; "
+                'make it async, or say run="thread"'
+            )
 
 
 class Registry:

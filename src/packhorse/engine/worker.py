@@ -27,6 +27,7 @@ from packhorse.engine.lag import Lag
 from packhorse.engine.notes import Notes
 from packhorse.engine.registry import Registry, Run
 from packhorse.engine.settler import Settler
+from packhorse.engine.transactions import Transactions
 from packhorse.engine.verdicts import Verdicts
 from packhorse.errors import ConfigError, StoreError, WorkerStuck
 from packhorse.model import caps
@@ -184,6 +185,15 @@ class Worker:
             self._children = Children(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
         attempts = Attempts(codec=self._codec, middleware=self._middleware, clock=clock, chance=chance)
         settler = Settler(bell, lambda ctx, settlement: self._crew.left(ctx, settlement))  # noqa: PLW0108 - it comes next
+        transactions = Transactions(
+            self._store,
+            attempts,
+            lease=settings.lease,
+            clock=clock,
+            telemetry=telemetry,
+            heard=lambda ended, verdict: verdicts.heard([ended], [verdict]),
+            failed=lambda ctx, settlement: self._crew.settle(ctx, settlement),  # noqa: PLW0108 - it comes next
+        )
         self._crew = Crew(
             attempts,
             self._registry,
@@ -197,14 +207,16 @@ class Worker:
             deadlines=self._deadlines,
             telemetry=telemetry,
             children=self._children,
+            transactions=transactions,
             note=self._notes.put,
         )
+        verdicts = Verdicts(self._store, self._crew, attempts, settler, telemetry)
         self._exchanges = Exchanges(
             self._store,
             self._crew,
             settler,
             self._shares,
-            Verdicts(self._store, self._crew, attempts, settler, telemetry),
+            verdicts,
             worker=self.id,
             lease=settings.lease,
             bell=bell,
@@ -225,6 +237,9 @@ class Worker:
     def _check(self) -> None:
         if self._begun:
             raise ConfigError("This worker was started before: make a new one for every start")
+        for entry in self._registry.entries:
+            if entry.transaction is not None:
+                entry.transaction.check(self._store)
         names = [entry.name for entry in self._registry.entries if entry.run is Run.PROCESS]
         if names and self.settings.origin is None:
             raise ConfigError(
