@@ -30,6 +30,7 @@ class TaskSaying(Saying, total=False):
     unique: Unique | Duration | None
     run: Run | RunName | None
     on_exhausted: OnExhausted
+    transaction: bool | Callable[[], Any]
 
 
 class TaskMaker:
@@ -42,6 +43,7 @@ class TaskMaker:
         self._wish = wish(queue=given.pop("queue", None), unique=given.pop("unique", None))
         self._rest = {name: tuple(given.pop(name, ())) for name in ("aliases", "retry_on", "dead_on")}
         self._rest |= {"run": given.pop("run", None), "on_exhausted": given.pop("on_exhausted", "skip")}
+        self._rest["transaction"] = given.pop("transaction", False)
         self._options = options(**given)
 
     @overload

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unp
 
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Entry, Run
+from packhorse.engine.tx import FROM_STORE, Opens
 from packhorse.errors import ConfigError
 from packhorse.jobs import sending
 from packhorse.jobs.arguments import Arguments
 from packhorse.jobs.call import NO_WISH, Call, Said, Wish, wish
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.options import Options
+from packhorse.jobs.sessions import Factory
 from packhorse.model import caps
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ class Task(Using[P, R_co]):
         dead_on: Kinds = (),
         run: Run | RunName | None = None,
         on_exhausted: OnExhausted = "skip",
+        transaction: bool | Callable[[], Any] = False,
     ) -> None:
         super().__init__(self, NO_WISH)
         for each in (name, *aliases):
@@ -93,6 +96,7 @@ class Task(Using[P, R_co]):
         if on_exhausted not in ("skip", "halt"):
             raise ConfigError(f'The task {name!r} says on_exhausted={on_exhausted!r}: say "skip" or "halt"')
         self.halts = on_exhausted == "halt"
+        self.transaction = _transaction(name, transaction)
         self.function = function
         self.arguments = Arguments(function, name)
         self._desk = desk
@@ -119,6 +123,7 @@ class Task(Using[P, R_co]):
             decode=self.arguments.unpack,
             encode=self.arguments.pack_result,
             halts=self.halts,
+            transaction=self.transaction,
         )
 
     def __repr__(self) -> str:
@@ -157,6 +162,14 @@ async def send(call: Call[R]) -> JobHandle[R]:
 def named(function: Callable[..., Any]) -> str:
     """The name of a task that was given none: where its function is found."""
     return f"{function.__module__}.{function.__qualname__}"
+
+
+def _transaction(name: str, given: object) -> Opens | None:
+    if isinstance(given, bool):
+        return FROM_STORE if given else None
+    if not callable(given):
+        raise ConfigError(f"The task {name!r} says transaction={given!r}: say True, or give a function that opens one")
+    return Factory(given)
 
 
 def _run(name: str, function: Callable[..., Any], options: Options, run: Run | RunName | None) -> Run:

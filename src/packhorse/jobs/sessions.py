@@ -1,0 +1,134 @@
+"""Transactions of the user's own making: a session or connection whose last statement is the settlement of the job.
+
+A factory answers a context manager, a connection, or something to await for one. To roll back is to leave it with an error.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack, suppress
+from importlib import import_module
+from typing import Any
+
+from packhorse.errors import TransactionOver, UnknownConnection
+from packhorse.jobs import connections
+from packhorse.model.lease import Settlement, Verdict
+from packhorse.stores.contract import Store
+
+
+class Factory:
+    """Opens a transaction for every attempt by calling a function."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def check(self, store: Store) -> None:
+        """Refuse a store that cannot be part of somebody else's transaction."""
+        store.jobs.within()
+
+    def on_loop(self, store: Store, limit: int) -> "Awaited":  # noqa: ARG002 - its time is the user's own
+        """The transaction of an attempt on the loop."""
+        return Awaited(self._make, store)
+
+    def in_thread(self, store: Store, limit: int, loop: asyncio.AbstractEventLoop) -> "Blocking":  # noqa: ARG002
+        """The transaction of an attempt in a thread."""
+        return Blocking(self._make, store)
+
+
+class _Session:
+    """What a factory made. It may be in use at any moment, so nobody ends it but the code it belongs to."""
+
+    def __init__(self, make: Callable[[], Any], store: Store) -> None:
+        self._make, self._store = make, store
+        self.given: Any = None
+        self.begun = False
+
+    def abandon(self) -> None:
+        """Nothing can be done to it from outside."""
+
+    def _got(self, made: Any, entered: Any) -> None:
+        """Remember what the handler is given; Django's ``atomic`` gives nothing and means a connection of this thread."""
+        if entered is None and hasattr(made, "using"):
+            database = import_module("django.db")
+            entered = database.connections[made.using or database.DEFAULT_DB_ALIAS]
+        self.given, self.begun = entered, True
+
+
+class Awaited(_Session):
+    """A session or connection of an attempt on the loop."""
+
+    async def enter(self) -> None:
+        """Open it."""
+        self._stack = AsyncExitStack()
+        made = self._make()
+        if inspect.isawaitable(made) and not hasattr(made, "__aenter__"):
+            made = await made
+        if hasattr(made, "__aenter__"):
+            entered = await self._stack.enter_async_context(made)
+        elif hasattr(made, "__enter__"):
+            entered = _entered(self._stack, made)
+        else:
+            entered = made
+            self._stack.push_async_callback(made.close)
+        self._got(made, entered)
+        if hasattr(entered, "is_in_transaction"):  # asyncpg: it commits by itself otherwise
+            await self._stack.enter_async_context(entered.transaction())
+
+    async def settle(self, settlement: Settlement) -> Verdict:
+        """Write the settlement as its last statement, and commit."""
+        [verdict] = await connections.run(self.given, self._store.jobs.within().settle([settlement]))
+        if verdict is not Verdict.WRITTEN:
+            await self.roll_back()
+            return verdict
+        if (commit := _commit(self.given)) is not None:
+            committed = commit()
+            if inspect.isawaitable(committed):
+                await committed
+        await self._stack.aclose()
+        return verdict
+
+    async def roll_back(self) -> None:
+        """Undo all of it."""
+        with suppress(Exception):  # what cannot even be left is undone by the database
+            await self._stack.__aexit__(TransactionOver, TransactionOver(), None)
+
+
+class Blocking(_Session):
+    """A session or connection of an attempt in a thread."""
+
+    def enter(self) -> None:
+        """Open it."""
+        self._stack = ExitStack()
+        made = self._make()
+        if not hasattr(made, "__enter__"):
+            raise UnknownConnection(made, "a plain function needs a blocking one, and its factory a context manager")
+        self._got(made, _entered(self._stack, made))
+
+    def settle(self, settlement: Settlement) -> Verdict:
+        """Write the settlement as its last statement, and commit."""
+        [verdict] = connections.blocking(self.given).run(self._store.jobs.within().settle([settlement]))
+        if verdict is not Verdict.WRITTEN:
+            self.roll_back()
+            return verdict
+        if (commit := _commit(self.given)) is not None:
+            commit()
+        self._stack.close()
+        return verdict
+
+    def roll_back(self) -> None:
+        """Undo all of it."""
+        with suppress(Exception):
+            self._stack.__exit__(TransactionOver, TransactionOver(), None)
+
+
+def _entered(stack: AsyncExitStack | ExitStack, made: Any) -> Any:
+    if type(made).__module__.startswith("django."):
+        import_module("django.db").close_old_connections()  # threads live long, connections may not
+    if type(made).__module__ == "sqlite3":
+        stack.callback(made.close)  # which leaving it does not do
+    return stack.enter_context(made)
+
+
+def _commit(given: Any) -> Callable[[], Any] | None:
+    """How to commit it; None where leaving it does that: Django refuses otherwise, asyncpg has nothing else."""
+    return None if hasattr(given, "in_atomic_block") else getattr(given, "commit", None)
