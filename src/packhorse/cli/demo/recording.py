@@ -20,7 +20,7 @@ LIMIT = 120
 WIDTH = 110
 WIDE = 132
 FONT = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)  # would be fetched from elsewhere; any monospace font will do
-COMMANDS = {"jobs": ("jobs", "ls", "--limit", "12"), "doctor": ("doctor",)}
+COMMANDS = {"jobs": ("jobs", "ls", "--task", "newsletter"), "doctor": ("doctor",)}
 
 
 def save(path: Path, title: str, *parts: RenderableType, width: int = WIDTH) -> None:
