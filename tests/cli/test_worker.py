@@ -8,6 +8,15 @@ from pathlib import Path
 from tests.cli import forks
 from tests.cli.shell import SHOP, Shell
 
+STUBBORN = """
+@app.task(name="stubborn", timeout=0.01)
+async def stubborn() -> None:
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+"""
 LOOP = """
 @app.task(name="loop")
 async def loop() -> str:
@@ -71,6 +80,16 @@ async def test_a_signal_before_the_start_ends_it(folder: Shell):
 
     assert await worker.ended() == 128 + signal.SIGTERM
     assert worker.text == ""
+
+
+async def test_a_worker_whose_slots_are_all_stuck_ends_with_an_error(folder: Shell):
+    folder.write("shop.py", SHOP + STUBBORN)
+    await folder.enqueue("stubborn")
+    worker = folder.start("worker", "shop", "-c", "1")
+
+    assert await worker.ended() == 1
+    assert "Error: All 1 slots are held by attempts that do not stop: restart the worker" in worker.text
+    assert "Traceback" not in worker.text
 
 
 async def test_systemd_is_told(folder: Shell, tmp_path: Path):

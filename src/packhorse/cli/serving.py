@@ -8,24 +8,25 @@ import threading
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
 
 from packhorse.app import App
 from packhorse.cli import exits
+from packhorse.cli.frame import trouble
 from packhorse.cli.lifeline import Lifeline
 from packhorse.cli.live import living
 from packhorse.cli.notify import keep_notifying, notify
 from packhorse.cli.signals import hearing
 from packhorse.engine.context import Context
 from packhorse.engine.worker import Worker
+from packhorse.errors import PackhorseError
 from packhorse.model import caps
 from packhorse.telemetry.logs import redacted
 
 ORPHANED = 5.0  # seconds beyond the grace for a worker whose supervisor is gone
-LATE = 2.0  # seconds a stopped worker's process may take to end; threads of the user's may hold it
+LATE = 2.0  # seconds a stopped worker's process may take to end
 NAMED = 10
 LOG = logging.getLogger("packhorse.worker")
 
@@ -41,12 +42,16 @@ class Serving:
 
 def serve(app: App, how: Serving, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None) -> int:
     """Work until a signal; answers the exit code."""
+    service = Service(app, how)
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        service = Service(app, how)
         try:
             code = runner.run(service.run())
         except asyncio.CancelledError:
             code = service.code
+        except PackhorseError as error:  # said now: closing the loop may not come to an end
+            told = trouble(error, app.url)
+            told.show()
+            code = told.exit_code
         _leave_in_time(code)
     return code
 
@@ -91,10 +96,10 @@ class Service:
             self._how.lifeline.watch(self._orphaned, settings.grace / caps.SECOND + ORPHANED)
 
     def _signalled(self, number: signal.Signals) -> None:
-        if self._worker is None or self._task is None:
+        if self._worker is None:
             self.code = exits.STOPPED + number
-            if self._task is not None:
-                self._task.cancel()
+            assert self._task is not None
+            self._task.cancel()
         elif not self._worker.stopping:
             self._stop(self._worker, number.name)
         else:
@@ -107,7 +112,7 @@ class Service:
             self._stop(self._worker, "The supervisor is gone")
 
     def _stop(self, worker: Worker, why: str) -> None:
-        count, grace = len(worker.running), timedelta(microseconds=worker.settings.grace).total_seconds()
+        count, grace = len(worker.running), worker.settings.grace / caps.SECOND
         if count:
             jobs = "1 running job" if count == 1 else f"{count} running jobs"
             LOG.info("%s: finishing %s within %g s. Once more stops now.", why, jobs, grace)
@@ -125,7 +130,7 @@ def _told(running: tuple[Context, ...]) -> str:
 
 
 def _leave_in_time(code: int) -> None:
-    """All is settled: end the process even if a thread of the user's code does not."""
+    """All is settled: end the process even if a thread or a task of the user's code does not."""
 
     def leave() -> None:
         logging.shutdown()

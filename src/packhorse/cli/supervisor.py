@@ -83,7 +83,7 @@ class Supervisor:
                 child = await self._start(number, its.fileno())
             self._children[number] = child
             LOG.info("Worker %d has pid %d", number, child.pid)
-            if self._signals:  # it came while this one was being started
+            if self._stopping.is_set():  # since this one was being started
                 child.send_signal(signal.SIGTERM)
             mine.setblocking(False)
             was_ready = False
