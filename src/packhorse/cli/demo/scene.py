@@ -60,11 +60,12 @@ class Stage:
                 return found
 
     async def quiet(self) -> list[Job]:
-        """Wait until all jobs of this scene have ended, with those they enqueued."""
+        """Wait until all jobs of this scene have ended, with those they enqueued, and the log says so."""
         while True:
             jobs = await self.jobs()
             running = [job.id for job in jobs if not job.ended]
             if not running:
+                await self.log.caught_up()
                 return jobs
             await self.log.ended(running)
 

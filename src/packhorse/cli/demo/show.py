@@ -107,7 +107,6 @@ class Show:
     async def _flowed(self) -> list[Check]:
         stage = self._stage(FLOW)
         jobs = await stage.quiet()
-        await self.log.caught_up()
         latest = [job for job in jobs if job.data["number"] >= self._orders - LATEST]
         return confirmed(stage, latest, min(self._orders, LATEST))
 
