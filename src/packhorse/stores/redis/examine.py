@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from packhorse.errors import StoreUnavailable
+from packhorse.errors import StoreError
 from packhorse.model.clock import SYSTEM
 from packhorse.model.finding import Durability, Finding, Grade, durability, size, skew
 from packhorse.stores.redis.connection import Connections
@@ -27,7 +27,7 @@ async def findings(connections: Connections) -> list[Finding]:
 async def _facts(connections: Connections) -> Facts:
     try:
         text = (await connections.read("INFO", "everything")).decode()
-    except StoreUnavailable:
+    except StoreError:
         return {}
     return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
@@ -38,7 +38,7 @@ async def _settings(connections: Connections) -> Facts:
     for name in SETTINGS:
         try:
             pair = [part.decode() for part in await connections.read("CONFIG", "GET", name)]
-        except StoreUnavailable:
+        except StoreError:
             return found
         found |= dict(zip(pair[::2], pair[1::2], strict=True))
     return found
@@ -124,5 +124,5 @@ def _others(facts: Facts) -> Iterator[Finding]:
         "replicas", replicas + (" (they follow late: a failover may lose the tail)" if replicas != "0" else "")
     )
     if facts.get("cluster_enabled") == "1":
-        advice = "a namespace lives in one slot: use the address of its node, and several namespaces to spread"
+        advice = "a namespace lives in one slot: use redis+cluster://, and several namespaces to spread"
         yield Finding("cluster", "on", Grade.NOTE, advice)

@@ -5,9 +5,9 @@ import logging
 from functools import cache
 from importlib.resources import files
 
-from redis.exceptions import NoPermissionError
+from redis.exceptions import ResponseError
 
-from packhorse.errors import ConfigError, DurabilityNotMet, StoreUnavailable
+from packhorse.errors import ConfigError, DurabilityNotMet, StoreError
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.scripts import shipped
 from packhorse.stores.sql.migrate import Migration, check, pending
@@ -70,9 +70,9 @@ async def _policy(keyspace: Keyspace) -> str:
     """What the server does when it is full, or nothing if it does not tell."""
     try:
         facts = (await keyspace.connections.read("INFO", "memory")).decode()
-    except (StoreUnavailable, ConfigError) as error:
-        if isinstance(error.__cause__, NoPermissionError):
-            return ""
+    except (StoreError, ConfigError) as error:
+        if isinstance(error.__cause__, ResponseError):
+            return ""  # forbidden, or called otherwise
         raise
     found: dict[str, str] = dict(line.split(":", 1) for line in facts.splitlines() if ":" in line)
     return found.get("maxmemory_policy", "")
