@@ -348,6 +348,7 @@ def known_to_django(alias: str, kind: str, url: str) -> None:
     if not settings.configured:
         settings.configure(DATABASES={}, USE_TZ=True)
         django.setup()
+    said: dict[str, Any]
     if kind == "sqlite":
         options = {"timeout": 30, "transaction_mode": "IMMEDIATE"}
         said = {"ENGINE": "django.db.backends.sqlite3", "NAME": url.removeprefix("sqlite:///"), "OPTIONS": options}

@@ -162,6 +162,7 @@ async def wrong_options() -> None:
     confirm.using(headers=["a"])  # wrong: arg-type ArgumentType
     confirm.using(priority="high")  # wrong: arg-type ArgumentType
     confirm.using("1h")  # wrong: call-arg CallIssue
+    await confirm.enqueue("o-1", "a@b.c", within=object())  # wrong: call-arg CallIssue
     confirm.call("o-1", "a@b.c").using(dealy="1h")  # wrong: call-arg CallIssue
     confirm.call("o-1", "a@b.c").using(delay=[1])  # wrong: arg-type ArgumentType
     await confirm.enqueue("o-1", "a@b.c", delay="1h")  # wrong: call-arg CallIssue

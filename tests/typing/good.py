@@ -160,6 +160,17 @@ async def calls_are_typed_and_go_together() -> None:
     await app.enqueue(*calls)
 
 
+async def within_a_transaction(connection: object, session: Sequence[str]) -> None:
+    one = confirm.using(within=connection).call("o-1", "a@b.c")
+    assert_type(await confirm.using(within=connection, delay="1h").enqueue("o-1", "a@b.c"), JobHandle[Receipt])
+    assert_type(await app.enqueue(one, resize.call(1, 2), within=session), tuple[JobHandle[Receipt], JobHandle[float]])
+    assert_type(await chain(resize.call(1, 2), half).enqueue(within=connection), FlowHandle[int])
+    assert_type(await app.queue("mail").enqueue("send", {"to": "a@b.c"}, within=connection), JobHandle[Any])
+    assert_type(confirm.using(within=connection).sync.enqueue("o-1", "a@b.c"), SyncHandle[Receipt])
+    assert_type(chain(resize.call(1, 2), half).sync.enqueue(within=connection), SyncHandle[int])
+    assert_type(app.sync.enqueue(one, within=connection), list[SyncHandle[Any]])
+
+
 # -- flows
 
 

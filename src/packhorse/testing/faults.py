@@ -125,12 +125,12 @@ class _Facet:
         self._faulty, self._name = faulty, name
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        real = getattr(getattr(self._faulty._store, self._name), verb)
+        real: Callable[..., Any] = getattr(getattr(self._faulty._store, self._name), verb)
 
         async def call(*args: Any, **options: Any) -> Any:
             return await self._faulty.call(f"{self._name}.{verb}", real, *args, **options)
 
-        return call
+        return real if verb == "within" else call  # what runs on the caller's own connection does not pass here
 
 
 class _Transaction:
