@@ -28,9 +28,8 @@ async def all_done(place: Place, count: int) -> None:
 
 async def test_s01_a_worker_process_has_as_many_jobs_in_flight_as_it_may(live, place, workers):
     await workers.start(queues="slow", concurrency=5)
-    jobs = [await live.queue("slow").enqueue("slow", {"seconds": 0.05}) for _ in range(20)]
-    for job in jobs:
-        await job.result(20)
+    await live.enqueue(*(live.queue("slow").call("slow", {"seconds": 0.1}) for _ in range(20)))
+    await all_done(place, 20)
 
     [(process, most)] = most_at_once(place.lines()).items()
     assert most == 5

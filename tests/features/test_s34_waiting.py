@@ -2,16 +2,20 @@
 
 import asyncio
 import os
-import time
 
 import pytest
 
 from packhorse import App, JobCancelled, JobFailed, JobNotFound
 from packhorse.model.ids import id_text, new_id
-from tests.features.making import run
+from tests.features.making import SECOND, run
 
 WAITS = int(os.environ.get("PACKHORSE_WAITS", "2000"))
-SOON = 2.0  # far from any timeout used here, and generous to a busy machine
+
+
+@pytest.fixture
+def only_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks a second time: an answer that comes was there at the first look, or a hint brought it."""
+    monkeypatch.setattr("packhorse.jobs.ends.LOOK", 3600 * SECOND)
 
 
 async def nothing_waits(app: App, tasks: int) -> None:
@@ -48,18 +52,14 @@ async def test_s34_waits_that_run_out_leave_nothing_behind(live):
     await nothing_waits(live, before)
 
 
-async def test_s34_an_answer_comes_within_50_ms_of_the_end(live, workers):
+async def test_s34_an_answer_is_brought_by_the_end_itself(live, workers, only_hints):
     await workers.start(concurrency=2)
-    took = []
-    for _ in range(25):
+    for _ in range(5):
         job = await live.queue("default").enqueue("moment")
-        ended = await job.result(20)
-        took.append(time.monotonic() - ended)
-
-    assert min(took) < 0.050, sorted(took)  # the others are as late as the machine is busy
+        assert isinstance(await job.result(60), float)
 
 
-async def test_s34_a_job_already_done_answers_at_once_by_its_id_alone(make, clock):
+async def test_s34_a_job_already_done_answers_at_once_by_its_id_alone(make, clock, only_hints):
     worker, reader = make(clock=clock), make()
 
     @worker.task
@@ -69,12 +69,10 @@ async def test_s34_a_job_already_done_answers_at_once_by_its_id_alone(make, cloc
     job = await work.enqueue()
     await run(worker)
 
-    begun = time.monotonic()
     assert await reader.job(job.id).result(60) == {"n": 1}
-    assert time.monotonic() - begun < SOON
 
 
-async def test_s34_one_that_dies_or_is_cancelled_raises_at_once(live):
+async def test_s34_one_that_dies_or_is_cancelled_raises_at_once(live, only_hints):
     go, started = asyncio.Event(), asyncio.Queue()
 
     @live.task(attempts=1)
@@ -94,13 +92,11 @@ async def test_s34_one_that_dies_or_is_cancelled_raises_at_once(live):
         waits = [asyncio.create_task(job.result(60)) for job in (failing, running, waiting)]
         await started.get()
         await started.get()
-        begun = time.monotonic()
         go.set()
         await running.cancel()
         await waiting.cancel()
         outcomes = await asyncio.gather(*waits, return_exceptions=True)
 
-    assert time.monotonic() - begun < SOON
     assert [type(outcome) for outcome in outcomes] == [JobFailed, JobCancelled, JobCancelled]
 
 
@@ -121,12 +117,9 @@ async def test_s34_a_timeout_raises_and_the_job_goes_on(live):
         assert await job.result(timeout="20s") == "done"
 
 
-async def test_s34_an_id_that_is_not_there_says_so_at_once(live):
-    begun = time.monotonic()
+async def test_s34_an_id_that_is_not_there_says_so_at_once(live, only_hints):
     with pytest.raises(JobNotFound):
         await live.job(id_text(new_id())).result(60)
-
-    assert time.monotonic() - begun < SOON
 
 
 async def test_s34_many_wait_for_one_job_and_each_is_answered(live, make):
