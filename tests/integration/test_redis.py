@@ -151,6 +151,7 @@ def test_every_verb_that_writes_is_shown():
     assert {name for name in scripts.names if scripts[name].writes} - VERBS.keys() == {"migrate", "keep_script"}
 
 
+@pytest.mark.parametrize("kind", KINDS[:1])  # where a script stops does not depend on who runs it
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_fault_before_the_border_changes_nothing_and_no_write_stands_before_it(kind, tmp_path, clock, verb):
     url = address(kind, tmp_path)
