@@ -1,17 +1,18 @@
 """A console on a page as something that can be typed: commands after ``$``, and below each what it prints.
 
-A line or a part of one that is ``…`` stands for anything. A command that ends in ``&`` runs until the end of the page.
+A line or a part of one that is ``…`` stands for anything. A command that ends in ``&`` runs until the end of the page, or until
+``kill %1`` for the first of them.
 """
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 PROMPT = "$ "
+KILL = re.compile(r"kill %(\d+)")
 PATIENCE = 60
 
 
@@ -31,6 +32,9 @@ class Shell:
             if command.endswith("&"):
                 self._below.append(self._start(command.removesuffix("&"), subprocess.DEVNULL))
                 continue
+            if killed := KILL.fullmatch(command):
+                self._end(self._below[int(killed[1]) - 1])
+                continue
             running = self._start(command, subprocess.PIPE)
             printed, _ = running.communicate(timeout=PATIENCE)
             shown = printed.decode()
@@ -38,11 +42,13 @@ class Shell:
             assert not told or fits(told, shown), f"{command} printed\n{shown}"
 
     def close(self) -> None:
-        """End what still runs, as Ctrl-C would."""
+        """End what still runs."""
         for running in self._below:
-            running.send_signal(signal.SIGINT)
-        codes = [running.wait(PATIENCE) for running in self._below]
-        assert set(codes) <= {0, 130, -signal.SIGINT}, codes
+            self._end(running)
+
+    def _end(self, running: subprocess.Popen[bytes]) -> None:
+        running.terminate()
+        assert running.wait(PATIENCE) == 0, f"{running.args} ended with {running.returncode}"
 
     def _start(self, command: str, output: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
