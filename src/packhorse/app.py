@@ -82,7 +82,7 @@ class App:
             migrate=config.setting("migrate", migrate, True),
         )
         self.desk = Desk(self.namespace, self._homes.here, codec=self._codec, app=options(**said))
-        self.registry = AppRegistry(self.desk)
+        self.registry = AppRegistry(self.desk, self._homes.root)
         self.schedules = Schedules(self.desk, release=self.release, telemetry=self.telemetry)
         self._queues: dict[str, Queue] = {}
 

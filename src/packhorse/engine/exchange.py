@@ -60,6 +60,11 @@ class Exchanges:
         self._claiming = False
         self._bell.ring()
 
+    def look(self) -> None:
+        """There may be work, made by what was settled elsewhere."""
+        self._dry = frozenset()
+        self._bell.ring()
+
     async def run(self) -> None:
         """Exchange until nothing is held and no more is wanted."""
         while self._claiming or self._crew.held or self._settler.backlog:
@@ -82,8 +87,7 @@ class Exchanges:
             try:
                 async for _ in self._store.wakes(Topic.WORK):
                     failures = 0
-                    self._dry = frozenset()
-                    self._bell.ring()
+                    self.look()
             except StoreUnavailable:
                 pass  # the store's own listener mends itself; this is for one that could not even begin
             failures += 1

@@ -26,7 +26,7 @@ from packhorse.engine.keeper import Keeper
 from packhorse.engine.lag import Lag
 from packhorse.engine.notes import Notes
 from packhorse.engine.registry import Registry, Run
-from packhorse.engine.settler import Settler
+from packhorse.engine.settler import Ended, Settler
 from packhorse.engine.transactions import Transactions
 from packhorse.engine.verdicts import Verdicts
 from packhorse.errors import ConfigError, StoreError, WorkerStuck
@@ -36,6 +36,7 @@ from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.codec import Codec
 from packhorse.model.ids import new_token
 from packhorse.model.job import LEASE, MAX_LOST
+from packhorse.model.lease import Verdict
 from packhorse.model.worker import Worker as Member
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
@@ -185,13 +186,18 @@ class Worker:
             self._children = Children(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
         attempts = Attempts(codec=self._codec, middleware=self._middleware, clock=clock, chance=chance)
         settler = Settler(bell, lambda ctx, settlement: self._crew.left(ctx, settlement))  # noqa: PLW0108 - it comes next
+
+        def heard(ended: Ended, verdict: Verdict) -> None:
+            verdicts.heard([ended], [verdict])
+            self._exchanges.look()
+
         transactions = Transactions(
             self._store,
             attempts,
             lease=settings.lease,
             clock=clock,
             telemetry=telemetry,
-            heard=lambda ended, verdict: verdicts.heard([ended], [verdict]),
+            heard=heard,
             failed=lambda ctx, settlement: self._crew.settle(ctx, settlement),  # noqa: PLW0108 - it comes next
         )
         self._crew = Crew(

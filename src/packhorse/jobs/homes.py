@@ -43,6 +43,10 @@ class Homes:
         found = self._processes.get(pid)
         return self._processes.setdefault(pid, _Process(self._make())) if found is None else found
 
+    def root(self) -> Store:
+        """The store the others are made from; it is not open."""
+        return self._process().root
+
     async def here(self) -> Home:
         """The home on the running loop."""
         loop, homes = asyncio.get_running_loop(), self._process().homes

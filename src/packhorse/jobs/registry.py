@@ -18,6 +18,7 @@ from packhorse.jobs.gather import entry as gather_entry
 from packhorse.jobs.options import NOTHING, Options, over
 from packhorse.jobs.task import Task
 from packhorse.jobs.view import of_lease
+from packhorse.stores.contract import Store
 
 
 class AppRegistry(Registry):
@@ -26,9 +27,9 @@ class AppRegistry(Registry):
     What is said about attempts differs from queue to queue, so an entry is made for each pair, once.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, store: Callable[[], Store]) -> None:
         super().__init__()
-        self._desk = desk
+        self._desk, self._store = desk, store
         self._tasks: dict[str, Task[..., Any]] = {}
         self._handlers: dict[str, Entry] = {}
         self._batches: dict[str, Entry] = {}
@@ -36,7 +37,9 @@ class AppRegistry(Registry):
         self._found: dict[tuple[str, str], Entry | None] = {}
 
     def add_task(self, task: Task[..., Any]) -> None:
-        """Make a task known."""
+        """Make a task known; one that wants a transaction is refused where the store has none."""
+        if task.transaction is not None:
+            task.transaction.check(self._store())
         self.add(task.entry(NOTHING))
         self._tasks |= dict.fromkeys((task.name, *task.aliases), task)
         self._found = {}

@@ -123,7 +123,9 @@ class Blocking(_Session):
 
 def _entered(stack: AsyncExitStack | ExitStack, made: Any) -> Any:
     if type(made).__module__.startswith("django."):
-        import_module("django.db").close_old_connections()  # threads live long, connections may not
+        close = import_module("django.db").close_old_connections  # as around a request: threads live long
+        close()
+        stack.callback(close)
     if type(made).__module__ == "sqlite3":
         stack.callback(made.close)  # which leaving it does not do
     return stack.enter_context(made)

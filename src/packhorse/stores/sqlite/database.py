@@ -61,6 +61,8 @@ class Database:
             raise DurabilityNotMet(
                 f"SQLite {sqlite3.sqlite_version} is too old, {floor} is needed: use a newer Python build"
             )
+        if self._writing is not None:  # who has the turn may keep it for long
+            return
         FORKS.add(self)
         with self._write_turn:
             if self._writing is not None:
