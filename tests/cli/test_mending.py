@@ -102,5 +102,6 @@ async def test_on_a_terminal_people_are_asked(mending: Scene):
     await yes.until("Go on? [y/N]")
     yes.type("y\n")
     assert await yes.ended() == 0
+    assert "looked at" in yes.text  # how far it is
     assert "3 jobs removed." in yes.text
     assert await standing(mending, "dead") == [None]

@@ -1,5 +1,6 @@
 """packhorse migrate: up, status, sql."""
 
+import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Iterator
@@ -22,13 +23,15 @@ def bare(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     made.url, made.namespace = url, name
     yield made
     made.end()
+    if request.param == "postgres":
+        asyncio.run(by_hand(made, f"DROP SCHEMA IF EXISTS {name} CASCADE"))
 
 
 async def by_hand(scene: Scene, script: str) -> None:
     """Run what was printed as somebody with the rights would; Redis has nothing to run."""
     if scene.url.startswith("sqlite"):
-        with contextlib.closing(sqlite3.connect(scene.folder / "packhorse.db")) as connection:
-            connection.executescript(script)
+        with contextlib.closing(sqlite3.connect(scene.folder / "packhorse.db")) as file:
+            file.executescript(script)
     elif scene.url.startswith("postgres"):
         import asyncpg
 
