@@ -79,7 +79,7 @@ async def test_waiting_is_given_up_after_a_while_and_with_ctrl_c(mending: Scene)
     await waiting.until("0/1")
     waiting.type(CTRL_C)
 
-    assert (late.code, "1 jobs of held are still ready or running: is a worker there" in late.err) == (1, True)
+    assert (late.code, "Still ready or running in held: 1 job. Is a worker there" in late.err) == (1, True)
     assert await waiting.ended() == 128 + signal.SIGINT
     assert "Traceback" not in waiting.text
     store = mending.open()

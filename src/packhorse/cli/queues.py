@@ -9,7 +9,7 @@ from rich.text import Text
 
 from packhorse.app import App
 from packhorse.cli.acts import CANCEL, REMOVE
-from packhorse.cli.bulk import Act, advancing
+from packhorse.cli.bulk import Act, advancing, many
 from packhorse.cli.filters import Filters
 from packhorse.cli.frame import Group, Trouble
 from packhorse.cli.screen import Screen, table, with_screen, with_yes
@@ -131,7 +131,7 @@ async def wait(name: str, timeout: timedelta | None, target: Target, screen: Scr
         with advancing("ended", screen, first) as advance:
             while left:
                 if until is not None and SYSTEM.steady() > until:
-                    raise Trouble(f"{left} jobs of {name} are still ready or running: is a worker there, is it paused?")
+                    raise Trouble(f"Still ready or running in {name}: {many(left)}. Is a worker there, is it paused?")
                 await SYSTEM.sleep(PAUSE)
                 before, left = left, await _left(app, name)
                 advance(before - left)
