@@ -13,7 +13,7 @@ from packhorse.model.job import LEASE, Job, State
 from packhorse.stores.contract import Store
 from tests.conformance.invariants import check
 from tests.crash.family import PATIENCE
-from tests.crash.scene import EFFECTS, SETTINGS, Scene, tasks
+from tests.crash.scene import EFFECTS, SETTINGS, Scene
 from tests.making import found
 
 CALM = msgspec.structs.replace(SETTINGS, lease=LEASE)  # no lease may run out, also on a busy machine
@@ -43,7 +43,7 @@ async def audit(scene: Scene, *, dead: int = 0, calm: bool = False, drain: bool 
 
 async def heal(scene: Scene, store: Store, settings: Settings) -> None:
     """Let one worker finish all there is, as long as that gets on."""
-    async with Worker(store, tasks(scene.ledger), settings, telemetry=scene.telling()):
+    async with Worker(store, scene.tasks(), settings, telemetry=scene.telling()):
         left, deadline = await unfinished(store), time.monotonic() + PATIENCE
         while left and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -93,6 +93,7 @@ def _compared(scene: Scene, jobs: dict[str, Job], left: list[list[str]], dead: i
         faults.append(f"of {len(unknown)} jobs nobody knows whether they were enqueued")
     if strange := set(jobs) - tried:
         faults.append(f"{len(strange)} jobs are there that nobody enqueued")
+    dead += sum(scene.doomed(job) for job in jobs)
     if len(died) != dead:
         faults.append(f"{len(died)} jobs are dead instead of {dead}")
     if early := set(effects) - done:

@@ -4,7 +4,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -24,9 +24,17 @@ def brief(id: bytes) -> NewJob:
     return job("work", id, pause=random.Random(id).uniform(0, 0.01))
 
 
-def kill_server(scene: Scene, tally: Tally, chance: random.Random, *, kills: int, server: Server) -> None:
+def kill_server(
+    scene: Scene,
+    tally: Tally,
+    chance: random.Random,
+    *,
+    kills: int,
+    server: Server,
+    make: Callable[[bytes], NewJob] = brief,
+) -> None:
     """The server is killed while jobs come and go, is away for a moment, and comes back with what it had."""
-    scene.make = brief
+    scene.make = make
     waits = []
     with household() as everyone:
         workers = [scene.worker(msgspec.structs.replace(SETTINGS, grace=5_000_000)) for _ in range(2)]

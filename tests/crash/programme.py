@@ -11,6 +11,7 @@ from typing import Any
 
 from tests import servers
 from tests.conftest import address, namespace, wipe
+from tests.crash.effects import write_through_crashes, write_through_kills
 from tests.crash.family import TooSlow, ask
 from tests.crash.kills import kill_workers_and_producers
 from tests.crash.outages import kill_server
@@ -47,6 +48,8 @@ SCENARIOS = (
     Scenario("always", "server killed, AOF always", kill_server, {"kills": 10}, REDIS, ALWAYS),
     Scenario("everysec", "server killed, AOF everysec", kill_server, {"kills": 10}, REDIS, EVERYSEC),
     Scenario("immediate", "server stopped immediately", kill_server, {"kills": 10}, ("postgres",), COMMITTED),
+    Scenario("effects", "writers killed", write_through_kills, {"kills": 40, "jobs": 800}, ("sqlite", "postgres")),
+    Scenario("crashes", "server stopped under writers", write_through_crashes, {"kills": 4}, ("postgres",), COMMITTED),
     Scenario("torn", "killed inside a transaction", kill_in_transaction, {"kills": 50}, ("sqlite",)),
     Scenario("poison", "a poison job", poison_workers, {"poison": 1, "good": 1000, "linger": 30}),
     Scenario("poisons", "three poison jobs", poison_workers, {"poison": 3, "good": 1000, "linger": 0}),

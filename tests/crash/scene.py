@@ -7,7 +7,7 @@ import random
 import signal
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,8 @@ class Scene:
     folder: Path
     slack: float = 0.0
     make: Callable[[bytes], NewJob] = field(default_factory=lambda: mixed)
+    more: Sequence[Entry] = ()  # tasks of this scenario alone
+    doomed: Callable[[str], bool] = lambda _: False  # whether a job is to die
     ledger: Ledger = field(init=False)
     orders: Ledger = field(init=False)
     gate: Gate = field(default_factory=Gate)
@@ -87,6 +89,13 @@ class Scene:
         store = self.store()
         await store.migrate()
         await store.close()
+
+    def tasks(self, held: Callable[[], bool] = lambda: False) -> Registry:
+        """What workers can run here."""
+        registry = tasks(self.ledger, held=held)
+        for entry in self.more:
+            registry.add(entry)
+        return registry
 
     # -- the processes
 
@@ -108,7 +117,7 @@ class Scene:
                 armed()
             store = self.store()
             await store.open()
-            known = tasks(self.ledger, held=lambda: self.gate.allowed < holds)
+            known = self.tasks(lambda: self.gate.allowed < holds)
             worker = Worker(store, known, settings, telemetry=self.telling(), place=place)
             say(b"1")
             await worker.run()
@@ -194,7 +203,7 @@ def mixed(id: bytes) -> NewJob:
     return job(task, id, lane=lane, pause=pause, again=chance.random() < 0.05)
 
 
-def tasks(ledger: Ledger, *, held: Callable[[], bool] = lambda: False) -> Registry:
+def tasks(ledger: Ledger, *, held: Callable[[], bool]) -> Registry:
     """What workers can run; each that comes to its end leaves its job as an effect."""
 
     def note(word: str, ctx: Context) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import asyncpg
@@ -54,14 +55,16 @@ class Lounge:
             unreached(error)
 
     async def take_back(self, connection: Connection, *, sound: bool) -> None:
-        """Have a connection again, or done with it."""
-        if not sound:
+        """Have a connection again, or done with it; one that broke is back in its pool by itself."""
+        pool = self._pool
+        with suppress(*BROKEN, asyncpg.PostgresError):
+            if sound and pool is not None:
+                await pool.release(connection, timeout=UNDO)
+                return
+        with suppress(asyncpg.InterfaceError):
             connection.terminate()
-        assert self._pool is not None
-        try:
-            await self._pool.release(connection, timeout=UNDO)
-        except (*BROKEN, asyncpg.PostgresError):
-            connection.terminate()
+            if pool is not None:
+                await pool.release(connection)
 
     async def to_its_end(self, ending: Awaitable[T]) -> T:
         """Do something to its end, also if the caller is cancelled."""
