@@ -39,7 +39,7 @@ def log(caplog, telemetry):
 
 
 LEVELS = {
-    "DEBUG": {Name.STARTED, Name.DONE, Name.PRUNED},
+    "DEBUG": {Name.STARTED, Name.DONE, Name.PRUNED, Name.TIDIED},
     "INFO": {
         Name.WAITING, Name.CANCELLED, Name.HANDED_BACK, Name.WORKER_STARTED, Name.WORKER_STOPPING, Name.WORKER_STOPPED,
         Name.STORE_BACK, Name.RELEASED, Name.CHILD_RECYCLED,

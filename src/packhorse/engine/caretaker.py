@@ -87,7 +87,9 @@ def duties(
         return count >= BATCH
 
     async def maintain() -> bool:
-        await store.maintain()
+        tidied = await store.maintain()
+        if tidied:
+            telemetry.emit(Name.TIDIED, count=len(tidied), detail=", ".join(tidied[:10]))
         return False
 
     return [

@@ -47,6 +47,7 @@ _SAID: Final[Mapping[Name, tuple[int, str]]] = MappingProxyType(
         Name.STORE_BACK: (logging.INFO, "the store is back"),
         Name.RELEASED: (logging.INFO, "waiting jobs released"),
         Name.PRUNED: (logging.DEBUG, "ended jobs pruned"),
+        Name.TIDIED: (logging.DEBUG, "store tidied"),
         Name.DUTY_FAILED: (logging.WARNING, "duty failed"),
         Name.FIRED: (logging.DEBUG, "schedule fired"),
         Name.RUN_LATE: (logging.ERROR, "scheduled run is late"),

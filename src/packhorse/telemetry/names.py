@@ -35,6 +35,7 @@ class Name(StrEnum):
     # duties
     RELEASED = "released"
     PRUNED = "pruned"
+    TIDIED = "tidied"  # what the store's upkeep did
     DUTY_FAILED = "duty_failed"
 
     # schedules; the detail is the name of the schedule and its tick

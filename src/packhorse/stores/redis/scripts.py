@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-PRELUDE = ("call", "basics", "mirrors", "rows", "places", "records", "streams", "ends", "births", "effects")
+PRELUDE = ("call", "basics", "mirrors", "rows", "places", "records", "streams", "ends", "births", "effects", "mending")
 _PACKAGE = "packhorse.stores.redis"
 _ARGUMENTS = re.compile(r"^-- args: (.+)$", re.MULTILINE)
 _GIVES = re.compile(r"^-- gives: (.+)$", re.MULTILINE)

@@ -14,6 +14,7 @@ from packhorse.stores.redis import examine, layout, wakes
 from packhorse.stores.redis.fleet import Fleet
 from packhorse.stores.redis.jobs import Jobs
 from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.mending import Mending
 from packhorse.stores.redis.queues import Queues
 from packhorse.stores.redis.records import Records
 from packhorse.stores.redis.scripts import Scripts
@@ -41,6 +42,7 @@ class RedisStore:
         self.records = Records(self._keyspace)
         self.streams = Streams(self._keyspace)
         self.fleet = Fleet(self._keyspace)
+        self._mending = Mending(self._keyspace)
         self._bells = {
             Topic.WORK: Bell(lambda: wakes.work(self._keyspace)),
             Topic.ENDS: Bell(lambda: wakes.ends(self._keyspace)),
@@ -105,8 +107,8 @@ class RedisStore:
         )
 
     async def maintain(self) -> list[str]:
-        """Answer that nothing was tidied: Redis leaves nothing behind."""
-        return []
+        """Put right what was touched by hand, and answer what that was: use leaves nothing behind."""
+        return await self._mending.look()
 
     def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing."""

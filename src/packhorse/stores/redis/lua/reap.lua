@@ -4,8 +4,9 @@ local late = call('ZRANGEBYSCORE', leases.key, '-inf', now, 'LIMIT', 0, limit)
 local taken_back = {}
 prefetch(live, late)
 for _, id in ipairs(late) do
-  set(leases, id, false)
   local text = get(live, id)
+  if not text and get(jobs, id) then mend(id, {}) end -- its row was lost
+  set(leases, id, false)
   if text and byte(text, 33) == 108 then
     local row = row_of(text)
     local attempt, lost = unpacked('>I4I2', row.counters)

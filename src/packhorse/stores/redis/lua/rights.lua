@@ -2,7 +2,7 @@
 -- refused half way would leave half of its writes behind.
 local probe, denied = key('probe'), {}
 for _, form in ipairs({
-  { 'HSET', 'a', '1' }, { 'HGET', 'a' }, { 'HGETALL' }, { 'HMGET', 'a' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', '0' },
+  { 'HSET', 'a', '1' }, { 'HGET', 'a' }, { 'HGETALL' }, { 'HRANDFIELD' }, { 'HMGET', 'a' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', '0' },
   { 'HINCRBY', 'a', '1' }, { 'HDEL', 'b' }, { 'LINDEX', '0' }, { 'LLEN' }, { 'LPOP' }, { 'LPOS', 'a' },
   { 'LRANGE', '0', '0' }, { 'LTRIM', '0', '0' }, { 'RPUSH', 'a' }, { 'SADD', 'a' }, { 'SISMEMBER', 'a' }, { 'SMEMBERS' },
   { 'SREM', 'a' }, { 'XADD', '*', 'a', '1' }, { 'XTRIM', 'MAXLEN', '0' }, { 'ZADD', '1', 'a' }, { 'ZCARD' },

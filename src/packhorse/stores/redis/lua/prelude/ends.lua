@@ -69,7 +69,7 @@ function finish(id, head, verdict, keep, proof, tail)
   note(verdict, id)
 end
 
--- Takes an ended job off its shelf; its entry stays and is passed over.
+-- Takes an ended job off its shelf and answers the name of that; its entry stays and is passed over.
 local shelf_names
 function unshelve(row)
   if not shelf_names then
@@ -79,6 +79,7 @@ function unshelve(row)
   end
   local name = shelf_names[int((unpacked('>I4', sub(row, 32, 35))))]
   if name then shelf_of(name).kept = shelf_of(name).kept - 1 end
+  return name
 end
 
 local function from_hex(text)

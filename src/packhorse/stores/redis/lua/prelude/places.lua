@@ -1,6 +1,6 @@
 -- Moving jobs between ready, due and waits. A lane's slot is taken when a job becomes ready and kept until it ends.
 -- gives: any_stale pass_stale woken schedule wait why behind admit go_on let_go hand_on
--- gives: come_due came_due withdraw
+-- gives: come_due came_due withdraw wait_again
 local MOVED = 500 -- scheduled jobs made ready a call and queue
 
 -- Entries are never searched for in lists: one that is no longer good is counted here under its list and id. Lists
@@ -86,6 +86,13 @@ end
 
 -- Why a job waits: reason, children, version, kind and key.
 function why(row) return match(sub(tail_of(row), 9), '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\31]*)') end
+
+-- Back to where those that wait stand; it is counted there already.
+function wait_again(id, row)
+  local reason, _, _, kind, name = why(row)
+  stand_waiting(id, row.head, reason, kind .. '\31' .. name, arrival())
+  count(row.head.queue, 'waiting', -1)
+end
 
 local function unwait(id, row)
   local reason, _, _, kind, name = why(row)
