@@ -48,7 +48,7 @@ class Shell:
 
     def _end(self, running: subprocess.Popen[bytes]) -> None:
         running.terminate()
-        assert running.wait(PATIENCE) == 0, f"{running.args} ended with {running.returncode}"
+        assert running.wait(PATIENCE) == 0, f"{running.args!r} ended with {running.returncode}"
 
     def _start(self, command: str, output: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
