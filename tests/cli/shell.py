@@ -78,6 +78,7 @@ class Ended(NamedTuple):
     @property
     def json(self) -> Any:
         """What it printed, as one JSON document."""
+        assert self.out, self.err
         return json.loads(self.out)
 
 

@@ -29,10 +29,10 @@ async def test_a_job_is_stored_by_its_name_alone(shell: Shell, kind: str, url: s
         "--user",
         "u",
     ]
-    first = await shell.run(
-        "enqueue", "other:task", '{"a": [1, null]}', *options, "--header", "x=1", "--header", "y=z", "--json"
-    )
-    again = await shell.run("enqueue", "other:task", "--id", "mine", "--json")
+    options += ["--header", "x=1", "--header", "y=z"]
+    cases = (("other:task", '{"a": [1, null]}', *options), ("other:task", "--id", "mine"))
+
+    first, again = await forks.run([(shell, ("enqueue", *case, "--json")) for case in cases])
 
     assert (list(first.json), first.json["created"], first.json["status"]) == (KEYS, True, "scheduled")
     assert again.json == {**first.json, "created": False}
