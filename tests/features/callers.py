@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from packhorse import App
 
@@ -337,10 +338,24 @@ class Callers:
         del connections.settings[alias]
 
 
+def django_database(kind: str, url: str) -> dict[str, Any]:
+    """A database as the settings of Django say it."""
+    if kind == "sqlite":
+        options = {"timeout": 30, "transaction_mode": "IMMEDIATE"}
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": url.removeprefix("sqlite:///"), "OPTIONS": options}
+    parts = urlsplit(url)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.removeprefix("/"),
+        "USER": parts.username,
+        "PASSWORD": parts.password,
+        "HOST": parts.hostname,
+        "PORT": parts.port,
+    }
+
+
 def known_to_django(alias: str, kind: str, url: str) -> None:
     """Tell Django of a database under this name."""
-    from urllib.parse import urlsplit
-
     import django
     from django.conf import settings
     from django.db import connections
@@ -348,18 +363,5 @@ def known_to_django(alias: str, kind: str, url: str) -> None:
     if not settings.configured:
         settings.configure(DATABASES={}, USE_TZ=True)
         django.setup()
-    said: dict[str, Any]
-    if kind == "sqlite":
-        options = {"timeout": 30, "transaction_mode": "IMMEDIATE"}
-        said = {"ENGINE": "django.db.backends.sqlite3", "NAME": url.removeprefix("sqlite:///"), "OPTIONS": options}
-    else:
-        parts = urlsplit(url)
-        said = {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": parts.path.removeprefix("/"),
-            "USER": parts.username,
-            "PASSWORD": parts.password,
-            "HOST": parts.hostname,
-            "PORT": parts.port,
-        }
-    connections.settings[alias] = connections.configure_settings({"default": {}, alias: said})[alias]
+    databases = {"default": {}, alias: django_database(kind, url)}
+    connections.settings[alias] = connections.configure_settings(databases)[alias]

@@ -1,9 +1,13 @@
 """What ``within=`` refuses, and how sync code uses it."""
 
 import asyncio
+import json
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import aiosqlite
@@ -19,7 +23,9 @@ from packhorse.errors import NoTransaction, OtherDatabase, UnknownConnection
 from packhorse.jobs.portal import PORTAL
 from tests.conftest import kinds
 from tests.features.callers import Callers, known_to_django
-from tests.features.making import everything, run
+from tests.features.making import Place, everything, run
+
+ROOT = Path(__file__).parents[2]
 
 
 class Sum:
@@ -183,6 +189,15 @@ def test_sync_code_cannot_use_a_connection_of_a_loop(sums: Sum):
 
     with pytest.raises(UnknownConnection, match="await task"):
         sums.add.using(within=connection).sync.enqueue(1)
+
+
+def test_a_django_program_orders_and_enqueues_in_one_transaction(place: Place, kind: str):
+    program = [sys.executable, "-m", "tests.features.django_shop"]
+    environment = {**place.environment, "TEST_KIND": kind}
+    done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"orders": ["halter", "saddle"], "made": [True, False, True], "jobs": 4}
 
 
 # -- where it cannot be said

@@ -62,9 +62,9 @@ def _routine(work: Work[T]) -> Routine[T]:
     return work
 
 
-def _statement(work: Work[T], what: str = "The connection") -> Statement[T]:
+def _statement(work: Work[T]) -> Statement[T]:
     if isinstance(work, Routine):
-        raise OtherDatabase(f"{what} leads to another database, the store is a file of SQLite")
+        raise OtherDatabase("The connection leads to another database, the store is a file of SQLite")
     return work
 
 
