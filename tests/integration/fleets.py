@@ -25,13 +25,13 @@ def port_of(server: servers.Server) -> int:
     return urlsplit(server.url).port or 0
 
 
-async def until(holds: Callable[[], Awaitable[Any]], what: str, patience: float = 30) -> None:
-    """Wait until something holds; a server that is away just does not say so."""
+async def until(holds: Callable[..., Awaitable[Any]], what: str, *about: Any, patience: float = 30) -> None:
+    """Wait until something holds of something; a server that is away just does not say so."""
     try:
         async with asyncio.timeout(patience):
             while True:
                 with contextlib.suppress(Exception):
-                    if await holds():
+                    if await holds(*about):
                         return
                 await asyncio.sleep(0.02)
     except TimeoutError:
@@ -106,12 +106,12 @@ async def watched(kind: str, folder: Path, replicas: int = 1) -> AsyncIterator[W
         following = (*REPLICATED, "--replicaof", "127.0.0.1", str(port_of(primary)))
         behind = [await stack.enter_async_context(started(kind, *following)) for _ in range(replicas)]
         for replica in behind:
-            await until(lambda replica=replica: follows(replica), "the replica to follow")
+            await until(follows, "the replica to follow", replica)
         made = [_sentinel(kind, primary, folder, 2) for _ in range(3)]
         try:
             fleet = Watched(primary, behind, tuple(port for port, _ in made))
             for sentinel in fleet.sentinels:
-                await until(lambda port=sentinel: _aware(port, replicas), "the sentinels to know all others")
+                await until(_aware, "the sentinels to know all others", sentinel, replicas)
             yield fleet
         finally:
             for _, process in made:
@@ -169,10 +169,10 @@ async def clustered(kind: str, slot: int) -> AsyncIterator[Clustered]:
         await ask(replica, "CLUSTER", "MEET", "127.0.0.1", port_of(nodes[0]))
         holder = nodes[slot // share]
         identity = _text(await ask(holder, "CLUSTER", "MYID"))
-        await until(lambda: _replicates(replica, identity), "the replica to find its primary")
+        await until(_replicates, "the replica to find its primary", replica, identity)
         for node in (*nodes, replica):
-            await until(lambda node=node: _sound(node), "the cluster to be sound")
-        await until(lambda: follows(replica), "the replica to follow")
+            await until(_sound, "the cluster to be sound", node)
+        await until(follows, "the replica to follow", replica)
         yield Clustered(nodes, replica, holder)
 
 

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -175,6 +176,13 @@ def test_every_command_of_a_script_is_among_the_rights_that_are_tried():
     assert used - tried - {"TIME", "LIMIT", "WITHSCORES", "COUNT", "MAXLEN", "NOPERM"} == set()
 
 
+def test_the_page_names_tests_that_exist():
+    written = "".join(path.read_text() for path in Path(__file__).parent.glob("test_redis*.py"))
+    named = re.findall(r"`(test_\w+)`", PAGE.read_text())
+    assert len(named) > 5
+    assert [name for name in named if f"def {name}(" not in written] == []
+
+
 # -- eviction
 
 
@@ -273,7 +281,7 @@ async def encrypted(url: str, certificate: Path) -> AsyncIterator[int]:
     """A port that speaks TLS and passes on what it hears; wheels of the servers do not."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
-    tasks: set[asyncio.Task[None]] = set()
+    tasks: set[Any] = set()
 
     async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1 << 16):

@@ -57,7 +57,7 @@ async def test_jobs_go_on_when_sentinels_promote_a_replica_that_lags(kind, tmp_p
                 await flow.more(20)  # acknowledged by a primary whose replica does not hear of it
                 fleet.primary.kill()
                 fleet.replica.process.send_signal(signal.SIGCONT)
-                await until(lambda: is_primary(fleet.replica), "the replica to be promoted")
+                await until(is_primary, "the replica to be promoted", fleet.replica)
 
             account = await Flow(fleet.url).through(fail_over)
         assert account.lost > 0  # asynchronous replication: this is what wait_replicas is for
@@ -68,7 +68,7 @@ async def test_with_wait_replicas_a_failover_loses_nothing_that_was_acknowledged
 
         async def fail_over(flow: Flow) -> None:
             fleet.primary.kill()
-            await until(lambda: any_primary(fleet.replicas), "one of the replicas to be promoted")
+            await until(any_primary, "one of the replicas to be promoted", fleet.replicas)
 
         account = await Flow(f"{fleet.url}?wait_replicas=1").through(fail_over)
 
@@ -82,7 +82,7 @@ async def test_an_orderly_handover_loses_nothing(kind, tmp_path):
             [sentinel, *_] = fleet.sentinels
             async with client_of(f"redis://127.0.0.1:{sentinel}") as client:
                 await client.execute_command("SENTINEL", "FAILOVER", SERVICE)
-            await until(lambda: is_primary(fleet.replica), "the replica to be promoted")
+            await until(is_primary, "the replica to be promoted", fleet.replica)
             await flow.more(20)
 
         account = await Flow(fleet.url).through(hand_over)
@@ -112,7 +112,7 @@ async def test_replicas_that_do_not_answer_in_time_are_said(kind, tmp_path):
         assert lease.id == job.id
         await end(store, lease, Done())
         await ask(fleet.replica, "REPLICAOF", "127.0.0.1", port_of(fleet.primary))
-        await until(lambda: follows(fleet.replica), "the replica to follow again")
+        await until(follows, "the replica to follow again", fleet.replica)
 
         async def repeated() -> bool:
             [receipt] = await store.jobs.enqueue([job])
@@ -127,7 +127,7 @@ async def test_jobs_go_on_when_a_cluster_replaces_the_node_of_their_slot(member)
 
             async def kill(flow: Flow, cluster=cluster) -> None:
                 cluster.holder.kill()
-                await until(lambda: is_primary(cluster.replica), "the replica to take over")
+                await until(is_primary, "the replica to take over", cluster.replica)
 
             await Flow(cluster.url).through(kill)
 
@@ -156,10 +156,10 @@ async def test_listeners_follow_to_the_new_primary(member):
                 rung.set()
 
         listener = asyncio.create_task(listen())
-        await until(lambda: _listens(cluster.holder), "the listener to wait there")
+        await until(_listens, "the listener to wait there", cluster.holder)
         cluster.holder.kill()
-        await until(lambda: is_primary(cluster.replica), "the replica to take over")
-        await until(lambda: _listens(cluster.replica), "the listener to wait here")
+        await until(is_primary, "the replica to take over", cluster.replica)
+        await until(_listens, "the listener to wait here", cluster.replica)
         rung.clear()
 
         async def enqueued() -> bool:

@@ -11,7 +11,7 @@ import pytest
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.job import KEEP_DONE, Keep, State, Unique
 from packhorse.model.lease import Lease, Settlement, Verdict
-from packhorse.model.outcome import Again, Dead, Done, Wait
+from packhorse.model.outcome import Again, Dead, Done, Outcome, Wait
 from packhorse.model.reason import DeadReason, WaitReason
 from packhorse.stores.redis.store import RedisStore
 from packhorse.testing.clock import TurnedClock
@@ -36,7 +36,8 @@ def logged(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
 
 def log_of(server: servers.Server) -> Path:
     """The file at whose end the server writes."""
-    [path] = [*server.folder.glob("appendonly.aof"), *server.folder.glob("appendonlydir/*.incr.aof")]
+    assert server.folder is not None
+    [path] = [path for name in ("appendonly.aof", "appendonlydir/*.incr.aof") for path in server.folder.glob(name)]
     return path
 
 
@@ -51,7 +52,11 @@ async def work(store: RedisStore, clock: TurnedClock, chance: random.Random) -> 
         clock.turn(MINUTE // 4)
         chance.shuffle(held)
         ending, held = held[:3], held[3:]
-        outcomes = [Done(b"1", Keep(20, HOUR)), Again(chance.choice((0, MINUTE)), BROKEN), Wait(WaitReason.UNROUTABLE)]
+        outcomes: list[Outcome] = [
+            Done(b"1", Keep(20, HOUR)),
+            Again(chance.choice((0, MINUTE)), BROKEN),
+            Wait(WaitReason.UNROUTABLE),
+        ]
         effects = (Enqueue(new(lane="b")), Publish("news", b"1"), Put("kind", f"k{number % 3}", b"1"))
         settlements = [Settlement(lease, chance.choice(outcomes), effects) for lease in ending]
         await store.jobs.exchange(settlements)

@@ -9,7 +9,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import NoScriptError, ResponseError
 
-from packhorse.errors import DurabilityNotMet, StoreClosed
+from packhorse.errors import DurabilityNotMet, StoreClosed, StoreUnavailable
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
 from packhorse.stores.redis.address import Address
@@ -125,9 +125,9 @@ class Connections:
                     raise refused(error, known=self._known) from error
                 if code_of(error) == "MOVED" and attempt == 1:
                     continue  # it says where to go
-            except NotReached:
+            except NotReached as error:
                 if attempt == TRIES or not self._topology.moves:
-                    raise
+                    raise StoreUnavailable(str(error)) from error.__cause__
             await SYSTEM.sleep(_PAUSES.delay(attempt, chance()))
         raise AssertionError("the last try returns or raises")
 
