@@ -3,6 +3,7 @@
 from packhorse.app import App
 from packhorse.engine.context import Context, current
 from packhorse.engine.signals import Cancel, Retry, Snooze
+from packhorse.engine.tx import SyncTx, Tx
 from packhorse.errors import (
     ConfigError,
     InvalidArguments,
@@ -71,8 +72,10 @@ __all__ = [
     "SyncHandle",
     "SyncQueue",
     "SyncTask",
+    "SyncTx",
     "Task",
     "Tick",
+    "Tx",
     "Unique",
     "chain",
     "chord",
