@@ -7,7 +7,10 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from packhorse.engine.context import current
 from packhorse.engine.policy import Policy
@@ -18,7 +21,7 @@ from packhorse.model.job import NewJob, State
 from tests.crash.family import ask
 from tests.crash.kills import kill_workers_and_producers
 from tests.crash.outages import kill_server
-from tests.crash.scene import EFFECTS, KEEP, POLICY, Scene, job
+from tests.crash.scene import EFFECTS, POLICY, Scene, job
 from tests.crash.tally import Tally
 from tests.making import found
 from tests.servers import Server
@@ -147,10 +150,13 @@ def tasks(table: str) -> list[Entry]:
         await write(pause)
         raise ValueError("never")
 
-    keep = {"keep_done": KEEP, "keep_dead": KEEP}
-    policy = Policy(attempts=POLICY.attempts, backoff=SOON, **keep)
-    short = Policy(attempts=2, backoff=SOON, **keep)
-    ways = [(write, Run.ASYNC, policy), (write_in_thread, Run.THREAD, policy), (doom, Run.ASYNC, short)]
+    policy = msgspec.structs.replace(POLICY, backoff=SOON)
+    short = msgspec.structs.replace(policy, attempts=2)
+    ways: list[tuple[Callable[..., Any], Run, Policy]] = [
+        (write, Run.ASYNC, policy),
+        (write_in_thread, Run.THREAD, policy),
+        (doom, Run.ASYNC, short),
+    ]
     return [
         Entry(name=call.__name__, call=call, run=run, policy=how, transaction=FROM_STORE) for call, run, how in ways
     ]

@@ -1,6 +1,7 @@
 """The payment example: killed workers and all, every payment is in the books once, or not at all."""
 
 import asyncio
+import importlib
 import random
 import signal
 import sys
@@ -28,12 +29,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def bank(kind: str, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The bank as it runs at this address."""
-    import importlib
-
     monkeypatch.setenv("PACKHORSE_URL", url)
     monkeypatch.setenv("PACKHORSE_NAMESPACE", namespace(kind))
-    module = importlib.import_module("examples.payments.bank")
-    return importlib.reload(module)
+    from examples.payments import bank
+
+    return importlib.reload(bank)
 
 
 @pytest.fixture

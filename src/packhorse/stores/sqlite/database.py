@@ -66,7 +66,7 @@ class Database:
         FORKS.add(self)
         with self._write_turn:
             if self._writing is not None:
-                return
+                return  # type: ignore[unreachable]  # another thread was faster
             self._pid = os.getpid()
             try:
                 self._writing = self._file.create()
