@@ -78,8 +78,7 @@ class Row(Protocol):
 
     def __getitem__(self, key: Any, /) -> Any: ...
 
-    def keys(self) -> Any:
-        """Answer the names of its values."""
+    def keys(self) -> Any: ...  # noqa: D102
 
 
 class Transaction(Protocol):
