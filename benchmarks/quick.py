@@ -13,6 +13,7 @@ from benchmarks import environments, table
 from benchmarks.contest import QUICK
 from benchmarks.run import Lines, Plan, figures, run
 
+AGAIN = "measure again when the machine is idle"
 PLAN = Plan("quick", QUICK, rounds=3, one=600, paced=100)
 
 
@@ -51,12 +52,15 @@ def chosen(stores: list[str] | None):
 
 
 def heading(lines: Lines, load: float, seconds: float) -> str:
-    """What was measured on."""
+    """What was measured on, and whether the machine had other work to do."""
     pythons = sorted({line["metrics"]["python"] for line in lines if "metrics" in line})
     stores = dict.fromkeys(line["what"] for line in lines if "what" in line)
+    cores, after = os.cpu_count() or 1, os.getloadavg()[0]
+    busy = [f"  BUSY: more load than cores, so neither met nor missed proves anything; {AGAIN}"] * (load > cores)
     return "\n".join(
         (
-            f"{PLAN.name}: {seconds:.0f} s on {os.cpu_count()} cores, load average {load:.1f} before, {os.getloadavg()[0]:.1f} after",
+            f"{PLAN.name}: {seconds:.0f} s on {cores} cores, load average {load:.1f} before, {after:.1f} after",
+            *busy,
             f"  Python for all sides: {'; '.join(pythons)}",
             *(f"  {what}" for what in stores),
             "",

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from benchmarks import run, table
+from benchmarks import quick, run, table
 from benchmarks.contest import QUICK
 from benchmarks.goals import Figure, Goal
 from benchmarks.run import Plan
@@ -106,3 +106,8 @@ def test_a_share_of_values_is_the_nearest_rank(count, part, expected):
 def test_of_a_traceback_the_error_is_told():
     assert last("Traceback\n  File\nValueError: no\n\n") == "ValueError: no"
     assert last("") == "it said nothing"
+
+
+def test_a_busy_machine_is_told_in_the_heading():
+    assert "BUSY" in quick.heading([], 10_000.0, 1)
+    assert "BUSY" not in quick.heading([], 0.0, 1)
