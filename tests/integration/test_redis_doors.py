@@ -173,7 +173,7 @@ async def test_a_right_that_is_missing_is_named_at_the_start(own, command):
 def test_every_command_of_a_script_is_among_the_rights_that_are_tried():
     tried = set(re.findall(r"{ '([A-Z]+)'", shipped()["rights"].text))
     used = {name for verb in shipped().names for name in re.findall(r"'([A-Z]{3,})'", shipped()[verb].text)}
-    assert used - tried - {"TIME", "LIMIT", "WITHSCORES", "COUNT", "MAXLEN", "NOPERM"} == set()
+    assert used - tried - {"TIME", "LIMIT", "WITHSCORES", "COUNT", "MAXLEN", "RANK", "NOPERM"} == set()
 
 
 def test_the_page_names_tests_that_exist():
