@@ -23,7 +23,7 @@ def confirm(order: int) -> int:
     return order
 
 
-class Order(models.Model):
+class Order(models.Model):  # type: ignore[misc]
     """What the shop sells."""
 
     item = models.CharField(max_length=20)
