@@ -32,7 +32,7 @@ SOON = Backoff(20_000)
 def write_through_kills(scene: Scene, tally: Tally, chance: random.Random, *, kills: int, jobs: int) -> None:
     """Workers and producers are killed, at any moment between a statement and the end of a commit."""
     begin(scene)
-    kill_workers_and_producers(scene, tally, chance, kills=kills, jobs=jobs)
+    kill_workers_and_producers(scene, tally, chance, kills=kills, jobs=jobs, ahead=1000)
     compare(scene, tally)
 
 

@@ -13,8 +13,19 @@ from tests.crash.tally import Tally
 LIFE = 0.06  # seconds a process is at work before it may be the next to be killed
 
 
-def kill_workers_and_producers(scene: Scene, tally: Tally, chance: random.Random, *, kills: int, jobs: int) -> None:
-    """Two workers and a producer: the oldest is killed, most often at work, sometimes while it starts, and replaced."""
+def kill_workers_and_producers(
+    scene: Scene, tally: Tally, chance: random.Random, *, kills: int, jobs: int, ahead: int | None = None
+) -> None:
+    """Two workers and a producer: the oldest is killed, most often at work, sometimes while it starts, and replaced.
+
+    With ``ahead``, no more than so many jobs may be left to do before the next one is killed.
+    """
+    done = 0
+
+    def keeping_up() -> bool:
+        nonlocal done
+        done += sum(record[0] == "done" for record in scene.ledger.fresh())
+        return ahead is None or done + ahead >= 0.9 * scene.gate.allowed  # some die
 
     def producer() -> Child:
         return scene.producer(batch=100, seed=chance.randrange(1 << 30))
@@ -24,6 +35,7 @@ def kill_workers_and_producers(scene: Scene, tally: Tally, chance: random.Random
         everyone += [role() for role in roles]
         for number in range(kills):
             scene.gate.open(jobs * (number + 1) // kills)
+            until(keeping_up, "the workers to keep up")
             victim = everyone[0]
             if chance.random() < 0.9:
                 victim.begun()

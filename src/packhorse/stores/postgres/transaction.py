@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -50,9 +50,18 @@ class Lounge:
         try:
             async with self._opening:
                 await self._pool  # makes it ready, the first time
-            return await self._pool.acquire()
+            acquiring = asyncio.ensure_future(self._pool.acquire())
+            try:
+                return await asyncio.shield(acquiring)
+            except asyncio.CancelledError:  # given up half way, the driver would leave an error behind
+                acquiring.add_done_callback(self._given_up)
+                raise
         except BROKEN as error:
             unreached(error)
+
+    def _given_up(self, acquiring: "asyncio.Future[Connection]") -> None:
+        if not acquiring.cancelled() and acquiring.exception() is None:
+            self._begun(self.take_back(acquiring.result(), sound=True))
 
     async def take_back(self, connection: Connection, *, sound: bool) -> None:
         """Have a connection again, or done with it; one that broke is back in its pool by itself."""
@@ -66,12 +75,15 @@ class Lounge:
             if pool is not None:
                 await pool.release(connection)
 
-    async def to_its_end(self, ending: Awaitable[T]) -> T:
+    async def to_its_end(self, ending: Coroutine[Any, Any, T]) -> T:
         """Do something to its end, also if the caller is cancelled."""
-        task = asyncio.ensure_future(ending)
+        return await asyncio.shield(self._begun(ending))
+
+    def _begun(self, ending: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        task = asyncio.get_running_loop().create_task(ending)
         self._ending.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        return task
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         self._ending.discard(task)
