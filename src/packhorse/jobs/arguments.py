@@ -26,6 +26,8 @@ class Arguments:
         # Arguments travel by name; only these two kinds have to be put back in their places.
         self._by_place = inspect.Parameter.POSITIONAL_ONLY in kinds or inspect.Parameter.VAR_POSITIONAL in kinds
         self._starred = any(kind in _STARRED for kind in kinds)
+        simple = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+        self._simple = tuple(self._signature.parameters) if simple else None
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -82,16 +84,21 @@ class Arguments:
 
     def pack(self, args: tuple[Any, ...], options: dict[str, Any]) -> bytes:
         """The stored text of a call; refused if the function would not take it."""
-        try:
-            bound = self._signature.bind(*args, **options)
-        except TypeError as error:
-            raise WrongArguments(self._name, error) from error
-        payload = codec.encode(bound.arguments, hook=foreign.plain)
+        payload = codec.encode(self._bound(args, options), hook=foreign.plain)
         try:
             self._decoder.decode(payload)
         except msgspec.ValidationError as error:
             raise WrongArguments(self._name, error) from error
         return payload
+
+    def _bound(self, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by the names of their parameters; where all are given in order that is plain to see."""
+        if not options and self._simple is not None and len(args) == len(self._simple):
+            return dict(zip(self._simple, args, strict=True))
+        try:
+            return self._signature.bind(*args, **options).arguments
+        except TypeError as error:
+            raise WrongArguments(self._name, error) from error
 
     def unpack(self, payload: bytes) -> Bound:
         """The arguments of a stored call; ValidationError if they do not fit the function (any more)."""

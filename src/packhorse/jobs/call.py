@@ -37,7 +37,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     options: Options = NOTHING
 
     def over(self, other: "Wish") -> "Wish":
-        """This wish where it says something, else the other."""
+        """This wish where it says something, else the other. Most say nothing, and that one is the same for all."""
+        if self is NO_WISH:
+            return other
+        if other is NO_WISH:
+            return self
         said = {name: getattr(self, name) for name in WISHES if getattr(self, name) != getattr(NO_WISH, name)}
         said["options"] = over(self.options, other.options)
         said["headers"] = {**other.headers, **self.headers}
@@ -89,7 +93,7 @@ def wish(
         raise InvalidOption("at", at, "say delay= or at=, not both")
     if unique is not None and not isinstance(unique, Unique):
         unique = Unique(within=unique)
-    return Wish(
+    made = Wish(
         queue=queue,
         id=id,
         delay=0 if delay is None else micros(delay),
@@ -103,6 +107,7 @@ def wish(
         headers=plain(headers),
         options=options(**said),
     )
+    return NO_WISH if made == NO_WISH else made
 
 
 def _moment(at: datetime) -> int:

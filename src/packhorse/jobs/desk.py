@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
-from packhorse.jobs import envelope
+from packhorse.jobs import envelope, options
 from packhorse.jobs.call import Call
 from packhorse.jobs.chunks import Chunk, Position, chunks
 from packhorse.jobs.ends import Ends
@@ -56,7 +56,8 @@ class Desk:
         queue = wish.queue or "default"
         job = (id or new_id()) if wish.id is None else chosen_id(self.namespace, wish.id)
         said = over(wish.options, target.options, self.queues.get(queue, NOTHING), self.app)
-        mine = envelope.Own(id=wish.id, options=wish.options, flow=flow)
+        plain = wish.id is None and flow is None and wish.options is NOTHING
+        mine = envelope.NONE if plain else envelope.Own(id=wish.id, options=wish.options, flow=flow)
         return NewJob(
             id=job,
             task=target.name,
@@ -78,7 +79,7 @@ class Desk:
             lane_limit=self.lane_limits.get(queue, 1),
             parent=parent,
             children=children,
-            unique=_unique(call),
+            unique=None if wish.unique is None else _unique(call, wish.unique),
         )
 
     def say(self, queue: str, said: Options, per_key: int | None) -> None:
@@ -136,10 +137,7 @@ class Desk:
         return None if result is None else codec.decode(result)
 
 
-def _unique(call: Call[Any]) -> Unique | None:
-    unique = call.wish.over(call.target.wish).unique
-    if unique is None:
-        return None
+def _unique(call: Call[Any], unique: options.Unique) -> Unique:
     given = call.payload if unique.key is None else unique.key.encode()
     key = unique.key if unique.key is not None and len(given) <= KEY else sha256(given).hexdigest()
     return unique.stored(f"{call.target.name}:{key}")

@@ -71,9 +71,9 @@ def headers(
     """Headers as they are stored. The chain of work is the caller's, else it begins with this job."""
     ctx = current_or_none()
     chain = correlation or _CORRELATION.get() or (ctx.headers.get("correlation_id") if ctx is not None else None) or job
+    if ctx is None and mine is NONE and not free and tenant is None and user is None:
+        return codec.encode({"correlation_id": chain})
     named = {"correlation_id": chain, "tenant": tenant, "user": user, "packhorse": mine if mine != NONE else None}
     if ctx is not None:
         named |= {name: ctx.headers.get(name) for name in ("traceparent", "tracestate")}
-    stored = codec.encode({**free, **{name: value for name, value in named.items() if value is not None}})
-    caps.text("headers", stored, caps.HEADERS)
-    return stored
+    return codec.encode({**free, **{name: value for name, value in named.items() if value is not None}})

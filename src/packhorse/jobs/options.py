@@ -103,7 +103,7 @@ def options(
     length = None if timeout is None else micros(timeout)
     if length is not None:
         caps.span("timeout", length, 1)
-    return Options(
+    said = Options(
         attempts=attempts,
         backoff=backoff,
         timeout=length,
@@ -111,12 +111,16 @@ def options(
         keep_done=_kept("keep_done", keep_done),
         keep_dead=_kept("keep_dead", keep_dead),
     )
+    return said or NOTHING
 
 
 def over(*levels: Options) -> Options:
-    """One set of options from several, the first that says something wins."""
+    """One set of options from several, the first that says something wins. Most say nothing: that one is the same for all."""
+    saying = [level for level in levels if level is not NOTHING]
+    if len(saying) < 2:
+        return saying[0] if saying else NOTHING
     said: dict[str, Any] = {}
-    for level in levels:
+    for level in saying:
         for name in Options.__struct_fields__:
             value = getattr(level, name)
             if value is not None:
