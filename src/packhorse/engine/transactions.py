@@ -56,6 +56,7 @@ class Transactions:
         try:
             await own.enter()
         except BaseException as error:  # noqa: BLE001 - it failed like a handler that cannot connect
+            await own.roll_back()
             return self._attempts.judged(ctx, error)
         settlement = await self._attempts.run(ctx)
         return await _to_its_end(self._end(ctx, own, settlement)) if own.begun else settlement
@@ -84,6 +85,7 @@ class Transactions:
         try:
             own.enter()
         except BaseException as error:  # noqa: BLE001
+            own.roll_back()
             return self._attempts.judged(ctx, error)
         settlement = self._attempts.run_here(ctx)
         return self._end_here(ctx, own, settlement) if own.begun else settlement

@@ -41,7 +41,7 @@ class _Session:
     def __init__(self, make: Callable[[], Any], store: Store) -> None:
         self._make, self._store = make, store
         self.given: Any = None
-        self.begun = False
+        self.begun = False  # from when it is entered on
 
     def abandon(self) -> None:
         """Nothing can be done to it from outside."""
