@@ -9,6 +9,7 @@ import pytest
 
 from packhorse.errors import StoreClosed, StoreError, StoreUnavailable
 from packhorse.stores.contract import Topic
+from packhorse.stores.postgres.address import parse
 from packhorse.stores.postgres.database import Database
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
@@ -39,7 +40,7 @@ async def test_a_connection_given_up_while_it_is_made_leaves_no_error_behind(url
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
 
     async def listen() -> None:
-        async with Database(url).alone():
+        async with Database(parse(url)).alone():
             await asyncio.Event().wait()
 
     for steps in range(1, 40):
@@ -99,8 +100,7 @@ async def test_a_server_that_comes_back_is_used_again(own):
 
 
 async def test_calls_work_without_prepared_statements(store, url, clock):
-    pooled = PostgresStore(url, namespace=SCHEMA, clock=clock)
-    pooled._database = pooled._namespace.database = Database(url, statement_cache_size=0)
+    pooled = PostgresStore(f"{url}?pooler=transaction", namespace=SCHEMA, clock=clock)
     await pooled.open()
 
     await put_in(pooled, laned(), laned())

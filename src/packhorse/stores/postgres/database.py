@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
@@ -17,14 +17,22 @@ from packhorse.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from packhorse.stores.postgres.address import Address, Urls
 
 Row = asyncpg.Record
 
 CONNECT = 10.0
+HOT = 4.0  # for what a worker repeats by itself: it is back soon after a way that swallowed its words
 _COMMAND = 10.0
 _TRIES = 8
 
-_DRIVER = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+_DRIVER = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.TargetServerAttributeNotMatched,
+    OSError,
+    TimeoutError,
+)
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _LAYOUT = (
     asyncpg.InvalidSchemaNameError,
@@ -38,6 +46,7 @@ BROKEN = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.InterfaceError,
+    asyncpg.TargetServerAttributeNotMatched,
     OSError,
     TimeoutError,
 )
@@ -56,10 +65,10 @@ class Database:
     (a deadlock, a race) is done again.
     """
 
-    def __init__(self, url: str, *, size: int = 10, statement_cache_size: int = 100) -> None:
-        self._url = url
+    def __init__(self, address: Address, *, size: int = 10) -> None:
+        self._address = address
         self._size = size
-        self._cache = statement_cache_size
+        self._listen: Urls = ()
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._pid = 0
         self._running: set[asyncio.Task[Any]] = set()
@@ -69,19 +78,18 @@ class Database:
         """Whether calls are taken."""
         return self._pool is not None and self._pid == os.getpid()
 
-    async def open(self) -> None:
-        """Connect; harmless if that was done."""
+    @property
+    def listens(self) -> bool:
+        """Whether there is a place to listen."""
+        return bool(self._listen)
+
+    async def open(self, *, pooled: bool) -> None:
+        """Connect; harmless if that was done. Behind a pooler nothing is prepared for later calls."""
         if self.opened:
             return
-        pool = asyncpg.create_pool(
-            self._url,
-            min_size=1,
-            max_size=self._size,
-            command_timeout=_COMMAND,
-            timeout=CONNECT,
-            statement_cache_size=self._cache,
-            init=_prepare,
-            reset=_leave,
+        self._listen = self._address.listens(pooled=pooled)
+        pool = pool_of(
+            self._address.urls, pooled=pooled, size=(1, self._size), command=_COMMAND, init=_prepare, reset=_leave
         )
         try:
             await pool
@@ -105,15 +113,15 @@ class Database:
         """The rows of a statement that changes nothing."""
         return await self._shielded(sql, params, StoreUnavailable)
 
-    async def write(self, sql: str, *params: object) -> list[Row]:
+    async def write(self, sql: str, *params: object, timeout: float = _COMMAND) -> list[Row]:
         """The rows of a statement that changes something: if the answer is lost nobody knows whether it did."""
-        return await self._shielded(sql, params, OutcomeUnknown)
+        return await self._shielded(sql, params, OutcomeUnknown, timeout)
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    async def alone(self, *, listening: bool = False) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
         """A connection outside of the pool, for what takes long: a migration, a vacuum, listening."""
         try:
-            connection = await _connected(self._url)
+            connection = await _connected(self._listen if listening else self._address.urls)
         except _DRIVER as error:
             unreached(error)
         try:
@@ -123,15 +131,20 @@ class Database:
         finally:
             await _hang_up(connection)
 
-    async def _shielded(self, sql: str, params: Sequence[object], lost: type[StoreError]) -> list[Row]:
+    async def _shielded(
+        self, sql: str, params: Sequence[object], lost: type[StoreError], timeout: float = _COMMAND
+    ) -> list[Row]:
         if self._pool is None:
             raise StoreClosed("The store is not open: call `await store.open()` first")
         if self._pid != os.getpid():
             raise StoreClosed("The store was opened before this process was forked: open one in the child")
-        task = asyncio.ensure_future(self._call(self._pool, sql, params, lost))
+        return await asyncio.shield(self._begun(self._call(self._pool, sql, params, lost, timeout)))
+
+    def _begun(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        return task
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
         self._running.discard(task)
@@ -139,7 +152,12 @@ class Database:
             task.exception()  # whoever waited for it has it too; nobody may have waited
 
     async def _call(
-        self, pool: "asyncpg.Pool[asyncpg.Record]", sql: str, params: Sequence[object], lost: type[StoreError]
+        self,
+        pool: "asyncpg.Pool[asyncpg.Record]",
+        sql: str,
+        params: Sequence[object],
+        lost: type[StoreError],
+        timeout: float,
     ) -> list[Row]:
         try:
             connection = await pool.acquire(timeout=CONNECT)
@@ -148,14 +166,18 @@ class Database:
         try:
             for _ in range(_TRIES - 1):
                 try:
-                    return await connection.fetch(sql, *params)
+                    return await connection.fetch(sql, *params, timeout=timeout)
                 except _AGAIN:
                     continue
-            return await connection.fetch(sql, *params)
+            return await connection.fetch(sql, *params, timeout=timeout)
+        except asyncpg.ReadOnlySQLTransactionError as error:
+            await pool.expire_connections()  # this server is no primary any more: look for the one that is
+            _translate(error, lost)
         except _DRIVER as error:
             _translate(error, lost)
         finally:
-            await pool.release(connection)
+            # The driver asks the server to cancel what took too long, and waits for that: nobody else has to.
+            self._begun(pool.release(connection, timeout=CONNECT))
 
 
 async def _prepare(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -167,9 +189,35 @@ async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     """No call leaves anything behind in its session: there is nothing to reset, and no round trip spent on it."""
 
 
-async def _connected(url: str) -> "asyncpg.Connection[asyncpg.Record]":
+def pool_of(
+    urls: Urls, *, pooled: bool, size: tuple[int, int], command: float, **options: Any
+) -> "asyncpg.Pool[asyncpg.Record]":
+    """A pool whose connections lead to the first server that takes writes."""
+
+    async def connect(*_: object, **given: Any) -> "asyncpg.Connection[asyncpg.Record]":
+        return await _reached(urls, **given)
+
+    return asyncpg.create_pool(
+        connect=connect,
+        min_size=size[0],
+        max_size=size[1],
+        command_timeout=command,
+        statement_cache_size=0 if pooled else 100,
+        **options,
+    )
+
+
+async def _reached(urls: Urls, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
+    """Each server has its part of the time, so that one that does not answer leaves some for the others."""
+    for url in urls[:-1]:
+        with contextlib.suppress(*_DRIVER):
+            return await asyncpg.connect(url, timeout=CONNECT / len(urls), **options)
+    return await asyncpg.connect(urls[-1], timeout=CONNECT / len(urls), **options)
+
+
+async def _connected(urls: Urls) -> "asyncpg.Connection[asyncpg.Record]":
     """Connect to the end even if the caller is cancelled: given up half way, the driver leaves an error behind."""
-    connecting = asyncio.ensure_future(asyncpg.connect(url, timeout=CONNECT, statement_cache_size=0))
+    connecting = asyncio.ensure_future(_reached(urls, statement_cache_size=0))
     try:
         return await asyncio.shield(connecting)
     except asyncio.CancelledError:

@@ -60,7 +60,7 @@ class PostgresJobs:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
         caps.items("settlements", settlements)
         given = wire.settlements(settlements)
-        *answers, (*_, more, next_due, now) = await self._namespace.write(
+        *answers, (*_, more, next_due, now) = await self._namespace.write_soon(
             "exchange",
             given.ids, given.tokens, given.results, given.unusual,
             *(_NO_ASK if ask is None else _asked(ask)),
@@ -85,7 +85,7 @@ class PostgresJobs:
         """Extend leases by this duration from now."""
         caps.items("leases", leases)
         caps.span("duration", duration, 1)
-        answers = await self._namespace.write(
+        answers = await self._namespace.write_soon(
             "renew", [lease.id for lease in leases], [lease.token for lease in leases], duration, self._namespace.now()
         )
         return [Renewed(word) for (word,) in answers]

@@ -2,7 +2,7 @@
 
 from packhorse.errors import StoreClosed
 from packhorse.model.clock import Clock
-from packhorse.stores.postgres.database import Database, Row
+from packhorse.stores.postgres.database import HOT, Database, Row
 from packhorse.stores.postgres.layout import Layout
 
 
@@ -38,3 +38,7 @@ class Namespace:
     async def write(self, name: str, *params: object) -> list[Row]:
         """The rows of a statement that changes something."""
         return await self.database.write(getattr(self.layout.statements, name), *params)
+
+    async def write_soon(self, name: str, *params: object) -> list[Row]:
+        """The same for what a worker repeats by itself: it is not waited for as long."""
+        return await self.database.write(getattr(self.layout.statements, name), *params, timeout=HOT)

@@ -10,6 +10,7 @@ from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
 from packhorse.stores import contract
 from packhorse.stores.contract import Topic
+from packhorse.stores.postgres.address import parse
 from packhorse.stores.postgres.database import Database
 from packhorse.stores.postgres.examine import findings
 from packhorse.stores.postgres.fleet import PostgresFleet
@@ -39,10 +40,11 @@ class PostgresStore:
     ) -> None:
         self._url, self._clock, self._events = url, clock, events
         self._layout = Layout(namespace)
-        self._database = Database(url, size=size)
+        self._address = parse(url)
+        self._database = Database(self._address, size=size)
         self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
         self._wakes = Wakes(self._database, self._layout.channel)
-        self._lounge = Lounge(url)
+        self._lounge = Lounge(self._address.urls)
         self.jobs = PostgresJobs(self._namespace)
         self.queues = PostgresQueues(self._namespace)
         self.records = PostgresRecords(self._namespace)
@@ -53,15 +55,18 @@ class PostgresStore:
         """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
         async with self._database.alone() as connection:
             check(self._layout.steps, await self._taken(connection))
-            isolation = await connection.fetchval(self._layout.statements.isolation)
+            [[isolation, pid]] = await connection.fetch(self._layout.statements.session)
             self._namespace.is_known_as(await connection.fetchval(self._layout.statements.identity))
         if isolation != "read committed":
             raise StoreError(
                 f"The default isolation of this role is {isolation!r}, under which calls cannot see what others have "
                 "just done: ALTER ROLE ... RESET default_transaction_isolation, or use another role"
             )
-        await self._database.open()
-        self._lounge.open()
+        pooled = self._address.pooled
+        if pooled is None:  # a pooler tells clients a pid of its own
+            pooled = connection.get_server_pid() != pid
+        await self._database.open(pooled=pooled)
+        self._lounge.open(pooled=pooled)
         self._wakes.open()
 
     async def close(self) -> None:

@@ -11,7 +11,8 @@ import asyncpg
 from packhorse.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, TransactionOver
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.stores.contract import Row, Statement
-from packhorse.stores.postgres.database import BROKEN, CONNECT, unreached
+from packhorse.stores.postgres.address import Urls
+from packhorse.stores.postgres.database import BROKEN, pool_of, unreached
 from packhorse.stores.postgres.within import PostgresWithin
 from packhorse.stores.sql.steering import refuse_steering
 
@@ -26,17 +27,18 @@ UNDO = 5.0
 class Lounge:
     """Connections for transactions, apart from those for everything else; whoever comes when all are lent waits."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, urls: Urls) -> None:
+        self._urls = urls
+        self._pooled = False
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._pid = 0
         self._opening = asyncio.Lock()
         self._ending: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    def open(self) -> None:
+    def open(self, *, pooled: bool) -> None:
         """Lend from now on; there is no connection before the first is wanted."""
-        self._closed = False
+        self._closed, self._pooled = False, pooled
 
     async def lend(self) -> Connection:
         """A connection, once one is free."""
@@ -44,9 +46,7 @@ class Lounge:
             raise StoreClosed("The store is not open here: call `await store.open()` first")
         if self._pool is None:
             self._pid = os.getpid()
-            self._pool = asyncpg.create_pool(
-                self._url, min_size=0, max_size=MOST, command_timeout=COMMAND, timeout=CONNECT
-            )
+            self._pool = pool_of(self._urls, pooled=self._pooled, size=(0, MOST), command=COMMAND)
         try:
             async with self._opening:
                 await self._pool  # makes it ready, the first time
@@ -122,7 +122,7 @@ class PostgresTransaction:
         async def work(connection: Connection) -> int:
             if params:
                 return _count(await connection.execute(sql, *params))
-            statement = await connection.prepare(sql)  # sent plain, it might be several, with an end among them
+            statement = await connection.prepare(sql, name="")  # sent plain, it might be several, with an end among them
             await statement.fetch()
             return _count(statement.get_statusmsg())
 

@@ -39,7 +39,7 @@ class Wakes:
         self._waiting[heard] = topic
         try:
             while not self._closed:
-                if self._listener is None:
+                if self._listener is None and self._database.listens:
                     self._listener = asyncio.ensure_future(self._keep_listening())
                 await heard.wait()
                 heard.clear()
@@ -60,7 +60,7 @@ class Wakes:
         failures = 0
         while True:
             try:
-                async with self._database.alone() as connection:
+                async with self._database.alone(listening=True) as connection:
                     ended = asyncio.Event()
                     connection.add_termination_listener(lambda _, ended=ended: ended.set())
                     await connection.add_listener(self._channel, self._heard)

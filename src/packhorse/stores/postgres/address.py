@@ -1,0 +1,63 @@
+"""The address of the store: its servers, whether a pooler stands before them, and where to listen.
+
+Several servers: ``postgresql://user@one:5432,two:5432/shop``, tried in order until one takes writes. Parameters of our
+own are ``pooler=transaction``, ``pooler=session`` and ``listen=``, an address of its own or ``no``; all others are
+the driver's.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
+
+from packhorse.errors import ConfigError
+
+Urls = tuple[str, ...]
+
+_OWN = frozenset(("pooler", "listen"))
+_POOLERS = {"transaction": True, "session": False}
+_ATTRIBUTE = "target_session_attrs"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One address for each server; whether calls may meet another session each time, or None to find that out."""
+
+    urls: Urls
+    pooled: bool | None = None
+    listen: Urls | None = None  # None: where calls go, if sessions last there; empty: nowhere
+
+    def listens(self, *, pooled: bool) -> Urls:
+        """Where to listen for hints, if anywhere."""
+        if self.listen is not None:
+            return self.listen
+        return () if pooled else self.urls
+
+
+def parse(url: str) -> Address:
+    """The parts of an address."""
+    parts = urlsplit(url)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    own = {name: value for name, value in given if name in _OWN}
+    if own.get("pooler", "session") not in _POOLERS:
+        raise ConfigError("The address asks for something odd: pooler is transaction or session")
+    return Address(
+        _urls(parts, [each for each in given if each[0] not in _OWN]),
+        _POOLERS[own["pooler"]] if "pooler" in own else None,
+        _listen(own["listen"]) if "listen" in own else None,
+    )
+
+
+def _listen(words: str) -> Urls:
+    if words == "no":
+        return ()
+    if urlsplit(words).scheme not in ("postgresql", "postgres"):
+        raise ConfigError("The address asks for something odd: listen is an address that is quoted, or no")
+    return parse(words).urls
+
+
+def _urls(parts: SplitResult, query: list[tuple[str, str]]) -> Urls:
+    login, at, hosts = parts.netloc.rpartition("@")
+    several = hosts.split(",")
+    if len(several) > 1 and _ATTRIBUTE not in dict(query):
+        query = [*query, (_ATTRIBUTE, "read-write")]
+    plain = parts._replace(query=urlencode(query, quote_via=quote))
+    return tuple(plain._replace(netloc=f"{login}{at}{host}").geturl() for host in several)
