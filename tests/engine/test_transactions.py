@@ -359,3 +359,31 @@ async def test_a_task_without_a_transaction_has_none(memory, telemetry, heard):
 def test_a_task_in_a_child_process_cannot_have_one():
     with pytest.raises(NoTransactions, match='run="thread"'):
         Entry(name="work", call=print, run=Run.PROCESS, transaction=FROM_STORE)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in business.KINDS if kind == "postgres"])
+@pytest.mark.parametrize("run", WAYS)
+async def test_a_statement_that_does_not_end_is_cancelled_with_its_attempt(live, telemetry, heard, kind, run):
+    tasks = Tasks()
+
+    async def on_loop(number: int) -> None:
+        await current().tx.execute(business.write(kind), number, "row")
+        await current().tx.fetch(forever)
+
+    def in_thread(number: int) -> None:
+        current().tx.execute(business.write(kind), number, "row")
+        current().tx.fetch(forever)
+
+    forever = "select pg_sleep(600)"
+
+    slow = on_loop if run is Run.ASYNC else in_thread
+    tasks.task(run, name="work", transaction=FROM_STORE, timeout=SECOND // 2, attempts=1)(slow)
+    await put_in(live, *jobs(9, "work"))  # one more than there are connections
+    async with worker(live, tasks, telemetry, concurrency=9):
+        await heard.until(Name.DEAD, 9)
+
+    assert await rows(live) == []
+    look = live.transaction(SECOND)
+    busy = "select count(*) from pg_stat_activity where state = 'active' and query = $1"
+    assert (await look.fetch(busy, forever))[0][0] == 0
+    await look.roll_back()

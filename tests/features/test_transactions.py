@@ -5,7 +5,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,26 @@ async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_
     assert (names.count(Name.ROLLED_BACK), names.count(Name.LOST), names.count(Name.LEASE_LOST)) == (1, 0, 0)
     [again] = [fields for name, fields in told if name is Name.AGAIN]
     assert "transaction-too-long" in again["error"].message
+
+
+@pytest.mark.parametrize("kind", [kind for kind in STORES if kind == "sqlite"])
+async def test_a_session_that_cannot_be_opened_is_a_failed_try(live: App, mine: Mine):
+    closed: list[str] = []
+
+    @contextmanager
+    def half_open() -> Iterator[sqlite3.Connection]:
+        try:
+            raise ConnectionError("away")
+        finally:
+            closed.append("closed")
+        yield
+
+    @live.task(transaction=half_open, attempts=2, backoff=AT_ONCE)
+    def work() -> None:
+        raise AssertionError("it has no session")
+
+    job = await work.enqueue()
+    await run(live)
+
+    assert (await job.status(), closed) == ("dead", ["closed", "closed"])
+    assert [failure.type for failure in (await job.info()).failures] == ["ConnectionError", "ConnectionError"]
