@@ -266,7 +266,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreFull(StoreUnavailable):
-    """The store has no room for more jobs; what is stored is safe, settling goes on."""
+    """The store has no room for more jobs; nothing was written, and what is stored is safe."""
 
 
 class OutcomeUnknown(StoreError):
@@ -279,6 +279,10 @@ class DurabilityNotMet(StoreError):
 
 class SchemaMismatch(StoreError):
     """The stored layout is older or newer than this release understands."""
+
+
+class StoreDamaged(StoreError):
+    """The file of the store holds bytes that cannot be its own: the disk, or another program, has damaged it."""
 
 
 class StoreClosed(StoreError):

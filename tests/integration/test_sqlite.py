@@ -22,6 +22,10 @@ from tests.making import HOUR, MINUTE, WORKER, ask, new, put_in, take
 
 SMALL = {
     "pragma_database_list",
+    "pragma_journal_mode",
+    "pragma_synchronous",
+    "CONSTANT",
+    "sqlite_master",
     "leases",
     "l",
     "shelves",

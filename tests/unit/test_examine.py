@@ -7,7 +7,7 @@ import pytest
 from packhorse.model.finding import Grade, size, skew
 from packhorse.stores.postgres import examine as postgres
 from packhorse.stores.redis.examine import judged
-from packhorse.stores.sqlite.examine import file_system
+from packhorse.stores.sqlite.disk import file_system
 
 SOUND = {"redis_version": "7.2.4", "used_memory": "10", "maxmemory": "100", "role": "master", "cluster_enabled": "0"}
 SERVED = {

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from packhorse.errors import DurabilityNotMet, StoreClosed, StoreUnavailable
+from packhorse.errors import DurabilityNotMet, StoreClosed
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.lease import Verdict
 from packhorse.stores.contract import Topic
@@ -22,7 +22,7 @@ from packhorse.stores.sqlite.forks import FORKS
 from packhorse.stores.sqlite.hold import Gate, Hold
 from packhorse.stores.sqlite.line import Call, Line, answer
 from packhorse.stores.sqlite.step import SQL, Step
-from packhorse.stores.sqlite.translate import translated, unsure
+from packhorse.stores.sqlite.translate import translated, unopened, unsure
 from packhorse.stores.sqlite.wakes import Wakes
 
 T = TypeVar("T")
@@ -34,9 +34,9 @@ MERGED_TIME = 50_000
 class Database:
     """Runs verbs as steps of a transaction. ``clock`` is given by tests; without it the machine's clock rules."""
 
-    def __init__(self, path: str, *, clock: Clock | None, events: bool) -> None:
+    def __init__(self, path: str, *, clock: Clock | None, events: bool, unsafe_network: bool = False) -> None:
         self.path = path
-        self._file = File(path)
+        self._file = File(path, unsafe_network=unsafe_network)
         self.memory = self._file.memory
         self._clock = clock or SYSTEM
         self._events = events
@@ -71,9 +71,7 @@ class Database:
             try:
                 self._writing = self._file.create()
             except (sqlite3.Error, OSError) as error:
-                raise StoreUnavailable(
-                    f"{self.path} cannot be opened: {error}; check the path and its permissions"
-                ) from error
+                raise unopened(self.path, error) from error
 
     def start(self) -> None:
         """Begin to serve calls, of one more user."""
@@ -275,6 +273,8 @@ class Database:
                 connection.execute(SQL.set_moment, (step.now, step.number))
                 committing = True
                 connection.execute("COMMIT")
+                committing = False
+                self._file.shorten(connection)
         except Exception as error:  # noqa: BLE001 - the caller gets it
             _undo(connection)
             for call in written or [waiting.popleft()]:
@@ -374,9 +374,7 @@ class Database:
             with self._script_turn, contextlib.closing(self._file.connection(f"{path.as_uri()}?mode=ro")) as connection:
                 return work(connection)
         except sqlite3.Error as error:
-            raise StoreUnavailable(
-                f"{self.path} cannot be read: {error}; check the path and its permissions"
-            ) from error
+            raise unopened(self.path, error) from error
 
     def _alone(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         try:

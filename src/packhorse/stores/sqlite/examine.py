@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from packhorse.model.finding import Durability, Finding, Grade, durability, size
-from packhorse.stores.sqlite.file import FLOOR
+from packhorse.stores.sqlite.disk import REMOTE, lies_on
+from packhorse.stores.sqlite.file import FLOOR, SOUND
 from packhorse.stores.sqlite.step import SQL
 
-SOUND = (3, 51, 3)  # before it, two connections that write and checkpoint at once could lose a commit
-MOUNTS = Path("/proc/self/mounts")
-REMOTE = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"))
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 LONG_JOURNAL = 256 * 1024 * 1024
 LITTLE_DISK = 512 * 1024 * 1024
@@ -78,23 +76,12 @@ def _disk(where: Path) -> Iterator[Finding]:
         yield Finding("free disk", size(free), Grade.WARN, "free some: a full disk refuses new jobs")
     else:
         yield Finding("free disk", size(free))
-    kind = file_system(folder, MOUNTS.read_text() if MOUNTS.exists() else "")
+    kind = lies_on(where)
     if kind in REMOTE:
         advice = "a write-ahead log needs a local disk: move the file, or use Redis or PostgreSQL"
         yield Finding("file system", kind, Grade.BAD, advice)
     elif kind:
         yield Finding("file system", kind)
-
-
-def file_system(folder: Path, mounts: str) -> str:
-    """The kind of file system a folder is on, by the table of mounts; nothing if that does not tell."""
-    found, depth = "", -1
-    for line in mounts.splitlines():
-        _, point, kind, *_ = line.split(" ")
-        mount = Path(point.replace("\\040", " "))
-        if len(mount.parts) > depth and folder.is_relative_to(mount):
-            found, depth = kind, len(mount.parts)
-    return found
 
 
 def _beside(where: Path, ending: str) -> Path:

@@ -3,13 +3,17 @@
 SQLite's own busy handler sleeps and starves; whoever waits for this lock is woken.
 """
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from packhorse.errors import DurabilityNotMet
+from packhorse.model.clock import SYSTEM
+from packhorse.stores.sqlite.disk import refuse_remote
 
 try:
     import fcntl
@@ -17,26 +21,40 @@ except ImportError:  # Windows: SQLite's own locking has to do
     fcntl = None  # type: ignore[assignment]
 
 FLOOR = (3, 38)
+SOUND = (3, 51, 3)  # before it, two connections that write and checkpoint at once could lose a commit
 BUSY_SECONDS = 30
+CHECKPOINT_PAGES = 4000
+LONG_JOURNAL = 64 * 1024 * 1024
+READERS_PATIENCE = 200  # milliseconds that writers wait for readers to leave a journal that has become long
+READERS_PAUSE = 5_000_000  # microseconds until they are waited for again
 PRAGMAS = ("synchronous = FULL", "cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
+
+_LOG = logging.getLogger("packhorse")
 
 
 class File:
     """A file, or memory, which has no lock."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, unsafe_network: bool = False) -> None:
         self.path = path
         self.memory = path == ":memory:"
+        self._unsafe_network = unsafe_network
         self._lock: int | None = None
+        self._wal = Path(f"{path}-wal")
+        self._next_emptying = 0
 
     def create(self) -> sqlite3.Connection:
         """The first connection to write with; the file is there afterwards, and its lock."""
         if self.memory:
             return self.connection()
-        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        path = Path(self.path)
+        refuse_remote(path, put_up_with=self._unsafe_network)
+        tell_of_old_library()
+        path.parent.mkdir(parents=True, exist_ok=True)
         connection = self.writing()
         if fcntl is not None:
-            self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            rights = path.stat().st_mode & 0o666  # whoever may write to the file may lock it
+            self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, rights)
         return connection
 
     def writing(self) -> sqlite3.Connection:
@@ -45,7 +63,8 @@ class File:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise DurabilityNotMet(f"{self.path} cannot be kept in WAL mode: put it on a local disk")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA journal_size_limit = {LONG_JOURNAL}")
         return connection
 
     def connection(self, uri: str = "") -> sqlite3.Connection:
@@ -74,8 +93,46 @@ class File:
         finally:
             fcntl.flock(self._lock, fcntl.LOCK_UN)
 
+    def shorten(self, connection: sqlite3.Connection) -> None:
+        """Empty a journal that has become long, under the lock: a commit empties it only while nobody reads.
+
+        Readers are waited for, but not for long: one that stays is asked again later.
+        """
+        if self.memory or SYSTEM.steady() < self._next_emptying or self._journal() <= LONG_JOURNAL:
+            return
+        self._next_emptying = SYSTEM.steady() + READERS_PAUSE
+        self.empty(connection)
+
+    def empty(self, connection: sqlite3.Connection) -> None:
+        """Bring all of the journal into the file and give its room back, if readers leave it soon."""
+        with suppress(sqlite3.Error):  # whatever is not brought over stays in the journal
+            connection.execute(f"PRAGMA busy_timeout = {READERS_PATIENCE}")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+
+    def _journal(self) -> int:
+        try:
+            return self._wal.stat().st_size
+        except OSError:
+            return 0
+
     def let_go(self) -> None:
         """Close the lock file; in a forked child too, where the parent's lock would outlive the parent."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
+
+
+@cache  # once in a process
+def tell_of_old_library() -> None:
+    """Say that the library has a known flaw; our lock keeps our own processes clear of it."""
+    if sqlite3.sqlite_version_info < SOUND:
+        level = logging.WARNING if fcntl is None else logging.INFO  # type: ignore[redundant-expr]  # Windows has no lock
+        sound = ".".join(map(str, SOUND))
+        _LOG.log(
+            level,
+            "SQLite %s: before %s a rare race of checkpoints can lose a commit; let no other program write to the file while "
+            "workers run, or use a Python with a newer SQLite",
+            sqlite3.sqlite_version,
+            sound,
+        )

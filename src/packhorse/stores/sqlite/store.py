@@ -1,12 +1,13 @@
 """The embedded store: its facets, its layout, its file."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, complete_statement
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from packhorse.errors import ConfigError
+from packhorse.errors import ConfigError, SchemaMismatch
 from packhorse.model.clock import Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
@@ -19,20 +20,22 @@ from packhorse.stores.sqlite.jobs import SQLiteJobs
 from packhorse.stores.sqlite.queues import SQLiteQueues
 from packhorse.stores.sqlite.records import SQLiteRecords
 from packhorse.stores.sqlite.seat import Seat
-from packhorse.stores.sqlite.step import SQL
+from packhorse.stores.sqlite.step import SQL, as_json
 from packhorse.stores.sqlite.streams import SQLiteStreams
 from packhorse.stores.sqlite.transaction import SQLiteTransaction
 
 PACKAGE = "packhorse.stores.sqlite"
 
 MIGRATIONS = migrations(PACKAGE)
+_TABLES = re.compile(r"\bTABLE (\w+) \(")
 
 
 class SQLiteStore:
     """Where all state is kept: one file, or memory."""
 
     def __init__(self, url: str, *, clock: Clock | None = None, events: bool = True) -> None:
-        self._sit(Seat(Database(path_of(url), clock=clock, events=events)))
+        path, unsafe = path_of(url), unsafe_network(url)
+        self._sit(Seat(Database(path, clock=clock, events=events, unsafe_network=unsafe)))
 
     def _sit(self, seat: Seat) -> None:
         self._seat = seat
@@ -97,6 +100,14 @@ def path_of(url: str) -> str:
     return path[1:] if path == "/:memory:" else str(Path(path[1:]))
 
 
+def unsafe_network(url: str) -> bool:
+    """Whether a network file system is put up with; the one thing an address may say beside its file."""
+    given = parse_qsl(urlsplit(url).query, keep_blank_values=True)
+    if any(name != "unsafe_network" or value.lower() not in ("yes", "no") for name, value in given):
+        raise ConfigError("A SQLite address takes unsafe_network=yes or no after its file; write a ? in a name as %3F")
+    return any(value.lower() == "yes" for _, value in given)
+
+
 def _taken(connection: Connection | None) -> dict[str, str]:
     if connection is None:
         return {}
@@ -107,6 +118,7 @@ def _taken(connection: Connection | None) -> dict[str, str]:
 
 
 def _migrate(connection: Connection) -> list[str]:
+    _refuse_others(connection)
     connection.execute(SQL.create_migrations)
     steps = pending(MIGRATIONS, _taken(connection))
     for step in steps:
@@ -114,6 +126,14 @@ def _migrate(connection: Connection) -> list[str]:
             connection.execute(statement)
         connection.execute(SQL.take_step, (step.name, step.checksum))
     return [step.name for step in steps]
+
+
+def _refuse_others(connection: Connection) -> None:
+    """Refuse a file where another program has tables that are called like ours."""
+    ours = ["migrations", *(name for step in MIGRATIONS for name in _TABLES.findall(step.sql))]
+    if not _taken(connection) and (found := connection.execute(SQL.tables, (as_json(ours),)).fetchall()):
+        names = ", ".join(name for (name,) in found)
+        raise SchemaMismatch(f"There are tables ({names}) of another program: give the store a file of its own")
 
 
 def _script(step: Migration) -> str:

@@ -6,3 +6,7 @@ SELECT name, checksum FROM migrations;
 
 -- name: take_step
 INSERT INTO migrations (name, checksum) VALUES (?1, ?2);
+
+-- name: tables
+-- Which of these names are taken.
+SELECT name FROM sqlite_master WHERE name IN (SELECT value FROM json_each(?1)) ORDER BY name;
