@@ -57,12 +57,14 @@ class Connections:
     async def close(self) -> None:
         """Let calls that run come to their end, then hang up; also on those who listen."""
         ours, self._process = not self.is_closed(), None
-        if ours and self._running:
-            await asyncio.wait(self._running, timeout=CALL)
-        for connection in (*self._idle, *self._lent):
-            if ours:
-                await connection.disconnect()
-        self._idle.clear()
+        try:
+            if ours and self._running:
+                await asyncio.wait(self._running, timeout=CALL)
+        finally:
+            for connection in (*self._idle, *self._lent):
+                if ours:
+                    await connection.disconnect()
+            self._idle.clear()
 
     async def connect(self) -> AbstractConnection:
         """A connection outside the pool, for one who listens; to be given back with ``hang_up``."""
@@ -157,7 +159,7 @@ class Connections:
                     raise
                 raise broken(error, writes=writes) from error
             finally:
-                if sound:
+                if sound and not self.is_closed():
                     self._idle.append(connection)
                 else:
                     await self._drop(connection)
