@@ -18,6 +18,7 @@ from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead, Done, Outcome, Wait
 from packhorse.model.reason import WaitReason
 
+NOTHING_AROUND = nullcontext()
 Middleware = Callable[[Context], AbstractContextManager[Any]]
 
 
@@ -122,7 +123,7 @@ class Attempts:
 
     def _around(self, ctx: Context) -> AbstractContextManager[Any]:
         if not self._middleware:
-            return nullcontext()
+            return NOTHING_AROUND
         stack = ExitStack()
         with stack:
             for around in self._middleware:

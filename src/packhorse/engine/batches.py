@@ -19,7 +19,8 @@ class Batches:
         assert batching is not None
         name = ctx.entry.name
         if name in self._open:
-            self._open[name][0].riders.append(ctx)
+            leader = self._open[name][0]
+            leader.riders = (*leader.riders, ctx)
         else:
             self._open[name] = (ctx, self._deadlines.after(batching.wait, lambda: self._close(name, ctx)))
         if 1 + len(self._open[name][0].riders) >= batching.size:
@@ -48,10 +49,10 @@ class Batches:
         """One of those collected is not to be run."""
         for name, (leader, deadline) in tuple(self._open.items()):
             if ctx in leader.riders:
-                leader.riders.remove(ctx)
+                leader.riders = tuple(rider for rider in leader.riders if rider is not ctx)
             elif ctx is leader:
                 deadline.call_off()
                 del self._open[name]
-                riders, leader.riders = leader.riders, []
+                riders, leader.riders = leader.riders, ()
                 for rider in riders:
                     self.put(rider)

@@ -47,30 +47,25 @@ class Context:
     """
 
     transaction: Own | None = None
+    payload: bytes | None = None  # once something had to be fetched for it
+    stopped: Cause | None = None
+    entered = refused = False
+    begun = took = valid_until = step = _chunks = 0
+    deadline: int | None = None
+    timer: "Deadline | None" = None
+    arm: Callable[[], None] | None = None
+    note: "Callable[[Context, bytes], None] | None" = None
+    hold: "Callable[[Context], None] | None" = None
+    concluded: "Callable[[Context, BaseException | None], None] | None" = None
+    riders: "tuple[Context, ...]" = ()
 
     def __init__(self, lease: Lease, entry: Entry) -> None:
         self.lease = lease
         self.entry = entry
         self.policy, self._fault = _tuned(entry, lease)
-        self.payload: bytes | None = None  # once something had to be fetched for it
         self.effects: list[Effect] = []
-        self.stopped: Cause | None = None
         self.fence = lease.until  # a number that is higher with every later attempt, for systems that refuse lower ones
-        self.begun = 0
-        self.took = 0
-        self.entered = False
-        self.refused = False
-        self.valid_until = 0
-        self.deadline: int | None = None
-        self.timer: Deadline | None = None
-        self.arm: Callable[[], None] | None = None
-        self.note: Callable[[Context, bytes], None] | None = None
-        self.hold: Callable[[Context], None] | None = None
-        self.concluded: Callable[[Context, BaseException | None], None] | None = None
-        self.riders: list[Context] = []
-        self.step = 0
         self._held: deque[Effect] = deque()
-        self._chunks = 0
         self._ending = threading.Lock()
 
     # -- what it is

@@ -122,9 +122,10 @@ class AppRegistry(Registry):
 
 def tuned(policy: Policy, headers: bytes) -> Policy:
     """The policy with what was said about this one call."""
-    said = envelope.own(headers).options
-    if not said:
+    own = envelope.own(headers)
+    if own is envelope.NONE or not own.options:
         return policy
+    said = own.options
     fields = {name: getattr(said, name) for name in Options.__struct_fields__ if name != "priority"}
     return msgspec.structs.replace(policy, **{name: value for name, value in fields.items() if value is not None})
 
