@@ -1,7 +1,6 @@
 """Jobs that come and go while something happens to the servers, and an account of what became of them."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from tests.engine.making import SECOND, Tasks, job, worker
 from tests.making import found
 
 RAN = "ran"
-LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))  # the figures of `make crash-long`
 PATIENCE = 60
 BATCH = 5
 

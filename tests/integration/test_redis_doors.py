@@ -26,9 +26,10 @@ from packhorse.stores.redis.store import RedisStore
 from packhorse.testing.clock import TurnedClock
 from tests import servers
 from tests.conformance.invariants import check
-from tests.integration.flowing import LONG, Flow
+from tests.integration.flowing import Flow
 from tests.integration.keyspaces import KINDS, NONE, client_of, opened
 from tests.integration.test_redis import VERBS, Scene
+from tests.integration.torn import LONG
 from tests.making import end, new, put_in, take
 
 if not KINDS:

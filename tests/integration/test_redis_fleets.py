@@ -14,8 +14,9 @@ from packhorse.model.outcome import Done
 from packhorse.stores.contract import Topic
 from packhorse.stores.redis.store import RedisStore
 from tests.integration.fleets import SERVICE, Watched, ask, clustered, follows, info, move_slot, port_of, until, watched
-from tests.integration.flowing import LONG, Flow
+from tests.integration.flowing import Flow
 from tests.integration.keyspaces import KINDS, NONE, client_of, opened
+from tests.integration.torn import LONG
 from tests.making import end, new, put_in, take
 
 if not KINDS:
