@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 
 from packhorse.errors import ConfigError, DurabilityNotMet, SchemaMismatch, StoreDamaged, StoreUnavailable
+from packhorse.model.finding import Durability, Grade
 from packhorse.stores import open_store
 from packhorse.stores.sqlite import disk
+from packhorse.stores.sqlite.examine import SYNCHRONOUS
 from packhorse.stores.sqlite.file import SOUND, tell_of_old_library
+from packhorse.stores.sqlite.step import SQL, Step
+from packhorse.stores.sqlite.store import SQLiteStore
 from tests.making import new, put_in, state
 
 NOBODY = 65534
@@ -191,11 +195,45 @@ async def test_a_network_file_system_may_be_put_up_with_and_what_is_lost_is_said
 
 
 @pytest.mark.parametrize(
-    "query", ["unsafe_network=perhaps", "unsafe_network", "mode=ro", "unsafe_network=yes&cache=shared"]
-)
+    "query",
+    [
+        "unsafe_network=perhaps", "unsafe_network", "mode=ro", "unsafe_network=yes&cache=shared",
+        "synchronous=off", "synchronous", "synchronous=1", "synchronous=extra&synchronous=normal",
+    ],
+)  # fmt: skip
 def test_an_address_that_says_something_else_is_refused(query: str):
-    with pytest.raises(ConfigError, match="unsafe_network=yes or no"):
+    with pytest.raises(ConfigError, match="synchronous=full or normal, unsafe_network=yes or no"):
         open_store(f"sqlite:///store.db?{query}")
+
+
+@pytest.mark.parametrize(
+    ("query", "level", "kept"),
+    [
+        ("", "FULL", Durability.OS),
+        ("?synchronous=full", "FULL", Durability.OS),
+        ("?synchronous=NORMAL", "NORMAL", Durability.PROCESS),
+    ],
+)
+async def test_commits_are_synced_as_the_address_says_and_the_class_is_told(tmp_path: Path, query, level, kept):
+    store = open_store(f"sqlite:///{tmp_path / 'store.db'}{query}")
+    await store.migrate()
+    await store.open()
+    try:
+        found = {finding.name: finding for finding in await store.examine()}
+        assert isinstance(store, SQLiteStore)
+        ways = [await store._seat.read(in_force), await store._seat.write(in_force)]
+    finally:
+        await store.close()
+
+    assert ways == [SYNCHRONOUS.index(level)] * 2
+    assert found["synchronous"].value == level
+    assert found["durability"].value.startswith(f"{kept}:")
+    assert found["durability"].grade is (Grade.OK if kept is Durability.OS else Grade.WARN)
+
+
+def in_force(step: Step) -> int:
+    """How the connection of a step syncs."""
+    return step.row(SQL.in_force)[1]
 
 
 async def test_an_old_library_is_told_of_once_in_a_process(tmp_path: Path, caplog, monkeypatch):

@@ -34,16 +34,14 @@ MERGED_TIME = 50_000
 class Database:
     """Runs verbs as steps of a transaction. ``clock`` is given by tests; without it the machine's clock rules."""
 
-    def __init__(self, path: str, *, clock: Clock | None, events: bool, unsafe_network: bool = False) -> None:
-        self.path = path
-        self._file = File(path, unsafe_network=unsafe_network)
-        self.memory = self._file.memory
+    def __init__(self, file: File, *, clock: Clock | None, events: bool) -> None:
+        self._file, self.path, self.memory = file, file.path, file.memory
         self._clock = clock or SYSTEM
         self._events = events
         self._pid = 0
         # Whoever is in the file holds one of these, and a fork waits for all three.
         self._write_turn, self._read_turn, self._script_turn = threading.RLock(), threading.RLock(), threading.RLock()
-        self.wakes = Wakes(path)
+        self.wakes = Wakes(file.path)
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
         self._held: sqlite3.Connection | None = None  # apart, for what the user's statements leave behind

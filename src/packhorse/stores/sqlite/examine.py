@@ -54,7 +54,9 @@ def _journal(connection: sqlite3.Connection) -> Iterator[Finding]:
         yield durability(Durability.OS, "killed processes and a power cut lose nothing that was acknowledged")
     else:
         words = "killed processes lose nothing, a power cut may lose the last commits"
-        yield durability(Durability.PROCESS, words, Grade.WARN, "leave synchronous at FULL")
+        yield durability(
+            Durability.PROCESS, words, Grade.WARN, "leave synchronous=normal out of the address if that must not be"
+        )
 
 
 def _sizes(where: Path) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ CHECKPOINT_PAGES = 4000
 LONG_JOURNAL = 64 * 1024 * 1024
 READERS_PATIENCE = 200  # milliseconds that writers wait for readers to leave a journal that has become long
 READERS_PAUSE = 5_000_000  # microseconds until they are waited for again
-PRAGMAS = ("synchronous = FULL", "cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
+PRAGMAS = ("cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
 
 _LOG = logging.getLogger("packhorse")
 
@@ -35,10 +35,11 @@ _LOG = logging.getLogger("packhorse")
 class File:
     """A file, or memory, which has no lock."""
 
-    def __init__(self, path: str, *, unsafe_network: bool = False) -> None:
+    def __init__(self, path: str, *, unsafe_network: bool = False, synchronous: str = "full") -> None:
         self.path = path
         self.memory = path == ":memory:"
         self._unsafe_network = unsafe_network
+        self._pragmas = (f"synchronous = {synchronous}", *PRAGMAS)
         self._lock: int | None = None
         self._wal = Path(f"{path}-wal")
         self._next_emptying = 0
@@ -77,7 +78,7 @@ class File:
             timeout=BUSY_SECONDS,
             cached_statements=256,
         )
-        for pragma in PRAGMAS:
+        for pragma in self._pragmas:
             connection.execute(f"PRAGMA {pragma}")
         return connection
 

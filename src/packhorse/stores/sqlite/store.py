@@ -15,6 +15,7 @@ from packhorse.stores.contract import Topic
 from packhorse.stores.sql.migrate import Migration, check, migrations, pending, standing
 from packhorse.stores.sqlite.database import Database
 from packhorse.stores.sqlite.examine import findings
+from packhorse.stores.sqlite.file import File
 from packhorse.stores.sqlite.fleet import SQLiteFleet
 from packhorse.stores.sqlite.jobs import SQLiteJobs
 from packhorse.stores.sqlite.queues import SQLiteQueues
@@ -27,6 +28,7 @@ from packhorse.stores.sqlite.transaction import SQLiteTransaction
 PACKAGE = "packhorse.stores.sqlite"
 
 MIGRATIONS = migrations(PACKAGE)
+_SAYS = {"synchronous": ("full", "normal"), "unsafe_network": ("yes", "no")}
 _TABLES = re.compile(r"\bTABLE (\w+) \(")
 
 
@@ -34,8 +36,7 @@ class SQLiteStore:
     """Where all state is kept: one file, or memory."""
 
     def __init__(self, url: str, *, clock: Clock | None = None, events: bool = True) -> None:
-        path, unsafe = path_of(url), unsafe_network(url)
-        self._sit(Seat(Database(path, clock=clock, events=events, unsafe_network=unsafe)))
+        self._sit(Seat(Database(file_of(url), clock=clock, events=events)))
 
     def _sit(self, seat: Seat) -> None:
         self._seat = seat
@@ -100,12 +101,15 @@ def path_of(url: str) -> str:
     return path[1:] if path == "/:memory:" else str(Path(path[1:]))
 
 
-def unsafe_network(url: str) -> bool:
-    """Whether a network file system is put up with; the one thing an address may say beside its file."""
-    given = parse_qsl(urlsplit(url).query, keep_blank_values=True)
-    if any(name != "unsafe_network" or value.lower() not in ("yes", "no") for name, value in given):
-        raise ConfigError("A SQLite address takes unsafe_network=yes or no after its file; write a ? in a name as %3F")
-    return any(value.lower() == "yes" for _, value in given)
+def file_of(url: str) -> File:
+    """The file, and what an address may say beside it: how commits are synced, whether a network drive is put up with."""
+    said = [(name, value.lower()) for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
+    if any(value not in _SAYS.get(name, ()) for name, value in said):
+        known = ", ".join(f"{name}={' or '.join(words)}" for name, words in _SAYS.items())
+        raise ConfigError(f"A SQLite address takes {known} after its file; write a ? in a name as %3F")
+    given = dict(said)
+    unsafe = given.get("unsafe_network") == "yes"
+    return File(path_of(url), unsafe_network=unsafe, synchronous=given.get("synchronous", "full"))
 
 
 def _taken(connection: Connection | None) -> dict[str, str]:
