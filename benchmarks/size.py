@@ -101,6 +101,7 @@ async def round_of_calls(store: Store, costs: Costs) -> None:
     await take("find next", store.jobs.find(Filter(state=State.DONE), limit=50, cursor=page.cursor))  # type: ignore[attr-defined]
     await take("find none", store.jobs.find(Filter(state=State.DONE, task="nothing.like.it"), limit=50))
     await take("find due", store.jobs.find(Filter(state=State.SCHEDULED), limit=50))
+    await take("find other", store.jobs.find(Filter(state=State.SCHEDULED, queue="other"), limit=50))
     await take("find any", store.jobs.find(Filter(), limit=50))
     await take("count", store.jobs.count())
     await take("stats", store.queues.stats())
@@ -134,7 +135,9 @@ async def measure(
     """Fill, make the calls in turn, and answer a line for each kind."""
     async with twins(store, url) as (empty, filled):
         await fill(filled, *size, say)
-        await fill(empty, 1000, 100, lambda _: None)  # a page for find
+        await fill(empty, 1000, 1000, lambda _: None)  # what find looks at, at most
+        for each in (empty, filled):
+            await each.jobs.enqueue(jobs(100, delay=48 * HOUR, queue="other"))
         costs = Costs(), Costs()
         for number in range(rounds + 3):
             if number == 3:  # warm

@@ -1,8 +1,7 @@
-"""What only the embedded store has to show: plans, faults, durability, processes."""
+"""What only the embedded store has to show: faults, durability, processes."""
 
 import asyncio
 import os
-import re
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,25 +18,6 @@ from packhorse.stores.sqlite.step import SQL
 from packhorse.stores.sqlite.store import SQLiteStore, path_of
 from packhorse.testing.clock import TurnedClock
 from tests.making import HOUR, MINUTE, WORKER, ask, new, put_in, take
-
-SMALL = {
-    "pragma_database_list",
-    "pragma_journal_mode",
-    "pragma_synchronous",
-    "CONSTANT",
-    "sqlite_master",
-    "leases",
-    "l",
-    "shelves",
-    "queues",
-    "counts",
-    "workers",
-    "asks",
-    "migrations",
-    "moment",
-    "k",
-    "json_each",
-}
 
 
 @pytest.fixture
@@ -118,23 +98,6 @@ async def test_a_fault_at_any_write_leaves_everything_or_nothing(tmp_path: Path)
         "jobs", "ready", "due", "leases", "waits", "ends", "shelves", "tries", "lanes", "families", "records", "heads",
         "events", "counts", "lifecycle", "asks", "moment",
     }  # fmt: skip
-
-
-def test_no_statement_reads_a_big_table_from_end_to_end(tmp_path: Path):
-    plain = sqlite3.connect(":memory:")
-    plain.executescript((Path("src/packhorse/stores/sqlite/migrations/0001_places.sql")).read_text())
-    plain.execute(SQL.create_migrations)
-    scans = {}
-    for name in sorted(SQL.names - {"create_migrations"}):
-        numbered = {int(n) for n in re.findall(r"\?(\d+)", getattr(SQL, name))}
-        values = ["[]"] * (max(numbered) if numbered else getattr(SQL, name).count("?"))
-        steps = [row[3] for row in plain.execute(f"EXPLAIN QUERY PLAN {getattr(SQL, name)}", values)]
-        whole = [step for step in steps if step.startswith("SCAN ") and " USING " not in step]
-        found = [step.split()[1] for step in whole if step.split()[1] not in SMALL]
-        if found:
-            scans[name] = steps
-    plain.close()
-    assert scans == {}
 
 
 async def test_a_failing_verb_does_not_harm_those_it_is_merged_with(file: SQLiteStore):

@@ -17,12 +17,7 @@ from packhorse.stores.sqlite.step import SQL, Step, as_json, seqs_of
 
 Key = tuple[Any, ...]
 
-_FIRST: dict[State, Key] = {
-    State.SCHEDULED: ("", 0, 0),
-    State.READY: ("", -1, 0, 0),
-    State.RUNNING: (0,),
-    State.WAITING: ("", 0, 0),
-}
+_START: dict[State, Key] = {State.SCHEDULED: (0, 0), State.READY: (-1, 0, 0), State.WAITING: (0, 0)}  # of a queue
 _PAGES = {
     State.SCHEDULED: SQL.page_scheduled,
     State.READY: SQL.page_ready,
@@ -76,7 +71,8 @@ def find(step: Step, filter: Filter, limit: int, cursor: str | None) -> Page[Job
     items: list[Job] = []
     looked = 0
     for state in states[states.index(start) :]:
-        for spot, job in _walk(step, state, key, filter.queue, caps.LOOKED_AT - looked):
+        spots = _spots(step, state, key, filter.queue, caps.LOOKED_AT - looked)
+        for spot, job in _jobs(step, spots, limit):
             looked += 1
             if filter.fits(job):
                 items.append(job)
@@ -96,14 +92,21 @@ def _parsed(cursor: str | None, states: Sequence[State]) -> tuple[State, Key | N
         raise InvalidOption("cursor", cursor, "give the cursor of the page before, with the same filter") from error
 
 
-def _walk(step: Step, state: State, key: Key | None, queue: str | None, most: int) -> Iterator[tuple[Key, Job]]:
-    """Jobs of a state in their order, each with the key to go on from."""
+def _spots(step: Step, state: State, key: Key | None, queue: str | None, most: int) -> list[tuple[int, Key]]:
+    """Rowids of jobs of a state in their order, each with the key to go on from."""
     if state.ended:
-        keys = list(islice(_ended(step, state, key, queue, most), most))
-    else:
-        keys = [(row[0], tuple(row[1:])) for row in step.rows(_PAGES[state], queue, *(key or _FIRST[state]), most)]
-    jobs = view(step, [seq for seq, _ in keys])
-    return ((spot, job) for (_, spot), job in zip(keys, jobs, strict=True))
+        return list(islice(_ended(step, state, key, queue, most), most))
+    if key is None:
+        key = (0,) if state is State.RUNNING else (queue or "", *_START[state])
+    last = b"" if queue is None else queue
+    return [(row[0], tuple(row[1:])) for row in step.rows(_PAGES[state], last, *key, most)]
+
+
+def _jobs(step: Step, spots: Sequence[tuple[int, Key]], block: int) -> Iterator[tuple[Key, Job]]:
+    """Jobs with their keys, read as they are wanted: most callers have enough after the first block."""
+    for start in range(0, len(spots), block):
+        part = spots[start : start + block]
+        yield from zip((spot for _, spot in part), view(step, [seq for seq, _ in part]), strict=True)
 
 
 def _ended(step: Step, state: State, key: Key | None, queue: str | None, most: int) -> Iterator[tuple[int, Key]]:

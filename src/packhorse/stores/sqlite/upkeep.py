@@ -146,7 +146,7 @@ def erase(step: Step, jobs: Sequence[tuple[int, JobId]]) -> None:
 def prune(step: Step, limit: int) -> int:
     """Remove ended jobs beyond their keep, and whatever else is over."""
     removed = 0
-    for shelf, queue, state, count, age in step.rows(SQL.shelves):
+    for shelf, queue, state, count, age in step.rows(SQL.crowded_shelves, step.now):
         edge = step.row(SQL.shelf_edge, shelf, count)
         rows = step.rows(SQL.overdue, shelf, edge[0] if edge else 0, step.now - age, limit - removed)
         if rows:

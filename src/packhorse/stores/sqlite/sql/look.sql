@@ -33,26 +33,27 @@ WHERE t.error IS NOT NULL
 ORDER BY t.seq, t.number;
 
 -- name: page_scheduled
+-- The first parameter is the last queue to look at: a blob is greater than any text. So the index has both ends.
 SELECT seq, queue, since, number FROM due
-WHERE (?1 IS NULL OR queue = ?1) AND (queue, since, number) > (?2, ?3, ?4)
+WHERE queue <= ?1 AND (queue, since, number) > (?2, ?3, ?4)
 ORDER BY queue, since, number
 LIMIT ?5;
 
 -- name: page_ready
 SELECT seq, queue, priority, since, number FROM ready
-WHERE (?1 IS NULL OR queue = ?1) AND (queue, priority, since, number) > (?2, ?3, ?4, ?5)
+WHERE queue <= ?1 AND (queue, priority, since, number) > (?2, ?3, ?4, ?5)
 ORDER BY queue, priority, since, number
 LIMIT ?6;
 
 -- name: page_running
 SELECT seq, seq FROM leases
-WHERE (?1 IS NULL OR queue = ?1) AND seq > ?2
+WHERE ?1 IN (x'', queue) AND seq > ?2
 ORDER BY seq
 LIMIT ?3;
 
 -- name: page_waiting
 SELECT seq, queue, since, number FROM waits
-WHERE (?1 IS NULL OR queue = ?1) AND (queue, since, number) > (?2, ?3, ?4)
+WHERE queue <= ?1 AND (queue, since, number) > (?2, ?3, ?4)
 ORDER BY queue, since, number
 LIMIT ?5;
 
@@ -72,10 +73,13 @@ SELECT name FROM queues
 ORDER BY 1;
 
 -- name: oldest_ready
-SELECT min(since) FROM (
-    SELECT (SELECT since FROM ready WHERE queue = ?1 AND priority = p.priority ORDER BY since LIMIT 1) AS since
-    FROM (SELECT DISTINCT priority FROM ready WHERE queue = ?1) AS p
-);
+-- From one priority to the next by the index, however many jobs are in between.
+WITH RECURSIVE p (priority) AS (
+    SELECT min(priority) FROM ready WHERE queue = ?1
+    UNION ALL
+    SELECT (SELECT min(priority) FROM ready WHERE queue = ?1 AND priority > p.priority) FROM p WHERE p.priority IS NOT NULL
+)
+SELECT min((SELECT since FROM ready WHERE queue = ?1 AND priority = p.priority ORDER BY since LIMIT 1)) FROM p;
 
 -- name: pause
 INSERT INTO queues (name, paused) VALUES (?1, ?2)

@@ -26,15 +26,24 @@ WHERE w.reason = ?3;
 -- name: shelves
 SELECT id, queue, state, keep_count, keep_age FROM shelves;
 
+-- name: crowded_shelves
+-- Those with more than is kept of that end in the queue, by the counts, or whose oldest is over its age.
+SELECT s.id, s.queue, s.state, s.keep_count, s.keep_age
+FROM shelves AS s CROSS JOIN counts AS c ON c.queue = s.queue AND c.state = s.state
+WHERE c.n > s.keep_count
+OR (SELECT e.finished FROM ends AS e WHERE e.shelf = s.id ORDER BY e.number LIMIT 1) <= ?1 - s.keep_age;
+
 -- name: shelf_edge
 -- The newest that is one too many.
 SELECT number FROM ends WHERE shelf = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2;
 
 -- name: overdue
-SELECT e.seq, j.id, e.token FROM ends AS e CROSS JOIN jobs AS j ON j.seq = e.seq
-WHERE e.shelf = ?1 AND (e.number <= ?2 OR e.finished <= ?3)
-ORDER BY e.number
-LIMIT ?4;
+-- Only the oldest are looked at: what comes after one that stays, stays.
+SELECT e.seq, j.id, e.token
+FROM (SELECT seq, number, finished, token FROM ends WHERE shelf = ?1 ORDER BY number LIMIT ?4) AS e
+CROSS JOIN jobs AS j ON j.seq = e.seq
+WHERE e.number <= ?2 OR e.finished <= ?3
+ORDER BY e.number;
 
 -- name: settled_by
 SELECT token FROM ends WHERE seq = ?1;
