@@ -40,7 +40,7 @@ async def test_a_connection_given_up_while_it_is_made_leaves_no_error_behind(url
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
 
     async def listen() -> None:
-        async with Database(parse(url)).alone():
+        async with Database(parse(url), lists="").alone():
             await asyncio.Event().wait()
 
     for steps in range(1, 40):

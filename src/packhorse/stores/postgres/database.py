@@ -65,8 +65,9 @@ class Database:
     (a deadlock, a race) is done again.
     """
 
-    def __init__(self, address: Address, *, size: int = 10) -> None:
+    def __init__(self, address: Address, *, lists: str, size: int = 10) -> None:
         self._address = address
+        self._lists = lists
         self._size = size
         self._listen: Urls = ()
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
@@ -89,7 +90,7 @@ class Database:
             return
         self._listen = self._address.listens(pooled=pooled)
         pool = pool_of(
-            self._address.urls, pooled=pooled, size=(1, self._size), command=_COMMAND, init=_prepare, reset=_leave
+            self._address.urls, pooled=pooled, size=(1, self._size), command=_COMMAND, init=self._prepare, reset=_leave
         )
         try:
             await pool
@@ -130,6 +131,18 @@ class Database:
             _translate(error, OutcomeUnknown)
         finally:
             await _hang_up(connection)
+
+    async def _prepare(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        """Ids and tokens are 16 raw bytes on our side.
+
+        The driver looks up what lists are, slowly unless it changes a setting of the session: what it changes is
+        undone, and behind a pooler all of it meets one session.
+        """
+        await connection.set_type_codec("uuid", schema="pg_catalog", format="binary", encoder=bytes, decoder=bytes)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.fetch(self._lists, *([] for _ in range(5)))
+        await transaction.rollback()
 
     async def _shielded(
         self, sql: str, params: Sequence[object], lost: type[StoreError], timeout: float = _COMMAND
@@ -178,11 +191,6 @@ class Database:
         finally:
             # The driver asks the server to cancel what took too long, and waits for that: nobody else has to.
             self._begun(pool.release(connection, timeout=CONNECT))
-
-
-async def _prepare(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """Ids and tokens are 16 raw bytes on our side."""
-    await connection.set_type_codec("uuid", schema="pg_catalog", format="binary", encoder=bytes, decoder=bytes)
 
 
 async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:

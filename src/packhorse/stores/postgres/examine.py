@@ -95,8 +95,8 @@ def _connections(facts: Facts, *, pooled: bool) -> Iterator[Finding]:
         yield Finding("connections", value)
     if pooled:
         advice = (
-            "calls work through it; wake-ups need LISTEN, which transaction pooling does not pass on: work is found by "
-            "looking, a little later. In PgBouncer, set max_prepared_statements"
+            "calls work through it; wake-ups need LISTEN, which transaction pooling does not pass on: give the server's "
+            "own address as ?listen=…, or work is found by looking, a little later. A pooler of sessions: ?pooler=session"
         )
         yield Finding("pooler", "somebody stands between here and the server", Grade.NOTE, advice)
     else:

@@ -41,7 +41,7 @@ class PostgresStore:
         self._url, self._clock, self._events = url, clock, events
         self._layout = Layout(namespace)
         self._address = parse(url)
-        self._database = Database(self._address, size=size)
+        self._database = Database(self._address, lists=self._layout.statements.lists, size=size)
         self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
         self._wakes = Wakes(self._database, self._layout.channel)
         self._lounge = Lounge(self._address.urls)

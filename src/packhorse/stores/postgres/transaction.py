@@ -122,7 +122,9 @@ class PostgresTransaction:
         async def work(connection: Connection) -> int:
             if params:
                 return _count(await connection.execute(sql, *params))
-            statement = await connection.prepare(sql, name="")  # sent plain, it might be several, with an end among them
+            statement = await connection.prepare(
+                sql, name=""
+            )  # sent plain, it might be several, with an end among them
             await statement.fetch()
             return _count(statement.get_statusmsg())
 
