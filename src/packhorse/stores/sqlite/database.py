@@ -22,7 +22,7 @@ from packhorse.stores.sqlite.forks import FORKS
 from packhorse.stores.sqlite.hold import Gate, Hold
 from packhorse.stores.sqlite.line import Call, Line, answer
 from packhorse.stores.sqlite.step import SQL, Step
-from packhorse.stores.sqlite.translate import translated, unopened, unsure
+from packhorse.stores.sqlite.translate import full, translated, unopened, unsure
 from packhorse.stores.sqlite.wakes import Wakes
 
 T = TypeVar("T")
@@ -275,6 +275,9 @@ class Database:
                 self._file.shorten(connection)
         except Exception as error:  # noqa: BLE001 - the caller gets it
             _undo(connection)
+            if full(error) and self._file.make_room(connection):
+                waiting.extendleft(reversed(written))
+                return served
             for call in written or [waiting.popleft()]:
                 call.error = call.error or (unsure(error) if committing else translated(error))
                 served.append(call)
@@ -291,6 +294,7 @@ class Database:
     def _one(self, connection: sqlite3.Connection, call: Call, before: Step) -> Step:
         """Serve one call in a savepoint, so that its failure is its own."""
         step = Step(connection, before.now, before.number)
+        call.error = None  # of a try that found no room
         connection.execute("SAVEPOINT verb")
         try:
             call.result = call.work(step)

@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -102,14 +102,25 @@ class File:
         if self.memory or SYSTEM.steady() < self._next_emptying or self._journal() <= LONG_JOURNAL:
             return
         self._next_emptying = SYSTEM.steady() + READERS_PAUSE
-        self.empty(connection)
+        self._empty(connection, "TRUNCATE")
 
-    def empty(self, connection: sqlite3.Connection) -> None:
-        """Bring all of the journal into the file and give its room back, if readers leave it soon."""
-        with suppress(sqlite3.Error):  # whatever is not brought over stays in the journal
-            connection.execute(f"PRAGMA busy_timeout = {READERS_PATIENCE}")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+    def make_room(self, connection: sqlite3.Connection) -> bool:
+        """On a full disk, let the journal begin anew in the room it has, and say whether there was any in use."""
+        if self.memory:
+            return False
+        with self.locked():
+            return self._empty(connection, "RESTART")
+
+    def _empty(self, connection: sqlite3.Connection, how: str) -> bool:
+        """Bring all of the journal into the file, if readers leave it soon."""
+        connection.execute(f"PRAGMA busy_timeout = {READERS_PATIENCE}")
+        try:
+            busy, frames, _ = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+            return not busy and frames > 0
+        except sqlite3.Error:  # whatever is not brought over stays in the journal
+            return False
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
 
     def _journal(self) -> int:
         try:

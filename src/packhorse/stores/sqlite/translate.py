@@ -45,9 +45,14 @@ def translated(error: BaseException) -> BaseException:
     return made
 
 
+def full(error: BaseException) -> bool:
+    """Whether there was no room on the disk."""
+    return isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_FULL
+
+
 def unsure(error: BaseException) -> BaseException:
     """The error of a commit: nobody knows what became of the transaction, unless there was no room for it."""
-    if not isinstance(error, sqlite3.Error) or _code(error) == sqlite3.SQLITE_FULL:
+    if not isinstance(error, sqlite3.Error) or full(error):
         return translated(error)
     made = OutcomeUnknown(f"The commit failed ({error}): repeat the call with the same ids")
     made.__cause__ = error
