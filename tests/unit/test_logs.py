@@ -39,7 +39,7 @@ def log(caplog, telemetry):
 
 
 LEVELS = {
-    "DEBUG": {Name.STARTED, Name.DONE, Name.PRUNED, Name.TIDIED},
+    "DEBUG": {Name.STARTED, Name.DONE, Name.PRUNED, Name.TIDIED, Name.FIRED},
     "INFO": {
         Name.WAITING, Name.CANCELLED, Name.HANDED_BACK, Name.WORKER_STARTED, Name.WORKER_STOPPING, Name.WORKER_STOPPED,
         Name.STORE_BACK, Name.RELEASED, Name.CHILD_RECYCLED,
@@ -48,7 +48,9 @@ LEVELS = {
         Name.AGAIN, Name.LOST, Name.LEASE_LOST, Name.ROLLED_BACK, Name.EXCHANGE_FAILED, Name.RENEWAL_FAILED,
         Name.DUTY_FAILED, Name.LOOP_BLOCKED, Name.ATTEMPT_STUCK,
     },
-    "ERROR": {Name.DEAD, Name.SETTLEMENT_REFUSED, Name.THREAD_STUCK, Name.CHILD_DIED},
+    "ERROR": {
+        Name.DEAD, Name.SETTLEMENT_REFUSED, Name.THREAD_STUCK, Name.CHILD_DIED, Name.RUN_LATE, Name.RUN_MISSED,
+    },
 }  # fmt: skip
 
 
