@@ -17,8 +17,9 @@ from packhorse.stores.postgres.address import parse
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
 from tests.conftest import kinds
-from tests.integration.flowing import LONG, Flow
+from tests.integration.flowing import Flow
 from tests.integration.poolers import Pooler, pooling
+from tests.integration.torn import LONG
 from tests.making import end, laned, new, put_in, take
 
 if "postgres" not in kinds():

@@ -29,7 +29,7 @@ _TRIES = 8
 _DRIVER = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
-    asyncpg.TargetServerAttributeNotMatched,
+    asyncpg.InternalClientError,
     OSError,
     TimeoutError,
 )
@@ -46,7 +46,7 @@ BROKEN = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.InterfaceError,
-    asyncpg.TargetServerAttributeNotMatched,
+    asyncpg.InternalClientError,
     OSError,
     TimeoutError,
 )
@@ -90,7 +90,7 @@ class Database:
             return
         self._listen = self._address.listens(pooled=pooled)
         pool = pool_of(
-            self._address.urls, pooled=pooled, size=(1, self._size), command=_COMMAND, init=self._prepare, reset=_leave
+            self._address.urls, pooled=pooled, size=(0, self._size), command=_COMMAND, init=self._prepare, reset=_leave
         )
         try:
             await pool
@@ -187,6 +187,8 @@ class Database:
             await pool.expire_connections()  # this server is no primary any more: look for the one that is
             _translate(error, lost)
         except _DRIVER as error:
+            if isinstance(error, asyncpg.InternalClientError):
+                connection.terminate()  # its session was ended, and the driver has not understood that
             _translate(error, lost)
         finally:
             # The driver asks the server to cancel what took too long, and waits for that: nobody else has to.
