@@ -83,11 +83,11 @@ async def write(store: Store, count: int) -> None:
 
 
 async def test_the_journal_stays_short_while_others_read_without_a_pause(store: Store, tmp_path: Path, monkeypatch):
-    """Two readers whose transactions overlap: at no moment does nobody read, so no commit can begin the journal anew."""
+    """Each of two begins before the other ends, so at every commit somebody still needs what is in the journal."""
     monkeypatch.setattr(file, "LONG_JOURNAL", 24 << 20)
+    monkeypatch.setattr(file, "READERS_PATIENCE", 10_000)  # the machine may be slow
     path, longest, over = tmp_path / "store.db", 0, threading.Event()
     turns = [threading.Event(), threading.Event()]
-    turns[0].set()
 
     def read(mine: threading.Event, others: threading.Event) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -95,9 +95,11 @@ async def test_the_journal_stays_short_while_others_read_without_a_pause(store: 
                 connection.execute("BEGIN")
                 connection.execute("SELECT count(*) FROM moment").fetchone()
                 others.set()
-                if mine.wait(0.05):
-                    mine.clear()
+                mine.wait()
+                mine.clear()
+                over.wait(0.03)
                 connection.execute("COMMIT")
+            others.set()
 
     readers = [threading.Thread(target=read, args=(turns[n], turns[1 - n])) for n in range(2)]
     for reader in readers:
@@ -111,7 +113,7 @@ async def test_the_journal_stays_short_while_others_read_without_a_pause(store: 
         for reader in readers:
             reader.join()
 
-    assert longest < 3 * (24 << 20), f"{longest:,}"
+    assert longest < 2 * (24 << 20), f"{longest:,}"
 
 
 async def test_a_reader_that_stays_keeps_the_journal_only_as_long_as_it_stays(

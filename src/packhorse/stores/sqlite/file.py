@@ -25,7 +25,7 @@ SOUND = (3, 51, 3)  # before it, two connections that write and checkpoint at on
 BUSY_SECONDS = 30
 CHECKPOINT_PAGES = 4000
 LONG_JOURNAL = 64 * 1024 * 1024
-READERS_PATIENCE = 200  # milliseconds that writers wait for readers to leave a journal that has become long
+READERS_PATIENCE = 500  # milliseconds that writers wait for readers to leave a journal that has become long
 READERS_PAUSE = 5_000_000  # microseconds until they are waited for again
 PRAGMAS = ("cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
 
@@ -101,24 +101,24 @@ class File:
         """
         if self.memory or SYSTEM.steady() < self._next_emptying or self._journal() <= LONG_JOURNAL:
             return
-        self._next_emptying = SYSTEM.steady() + READERS_PAUSE
-        self._empty(connection, "TRUNCATE")
+        if self._emptied(connection, "TRUNCATE") is None:
+            self._next_emptying = SYSTEM.steady() + READERS_PAUSE
 
     def make_room(self, connection: sqlite3.Connection) -> bool:
         """On a full disk, let the journal begin anew in the room it has, and say whether there was any in use."""
         if self.memory:
             return False
         with self.locked():
-            return self._empty(connection, "RESTART")
+            return bool(self._emptied(connection, "RESTART"))
 
-    def _empty(self, connection: sqlite3.Connection, how: str) -> bool:
-        """Bring all of the journal into the file, if readers leave it soon."""
+    def _emptied(self, connection: sqlite3.Connection, how: str) -> int | None:
+        """Bring all of the journal into the file, if readers leave it soon: how many pages are left behind as scrap."""
         connection.execute(f"PRAGMA busy_timeout = {READERS_PATIENCE}")
         try:
             busy, frames, _ = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
-            return not busy and frames > 0
+            return None if busy else int(frames)
         except sqlite3.Error:  # whatever is not brought over stays in the journal
-            return False
+            return None
         finally:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
 
