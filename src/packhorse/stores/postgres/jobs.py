@@ -25,19 +25,21 @@ from packhorse.model.reason import WaitReason
 from packhorse.stores import edge
 from packhorse.stores.postgres import rows, wire
 from packhorse.stores.postgres.database import Row
+from packhorse.stores.postgres.hints import Hints
 from packhorse.stores.postgres.listing import Listing
 from packhorse.stores.postgres.namespace import Namespace
 from packhorse.stores.postgres.within import PostgresWithin
 
 _EVENTS = 10_000
-_NO_ASK = (None, None, None, None, None, None)
+_NO_ASK = (None,) * 7
 
 
 class PostgresJobs:
     """The jobs of a namespace."""
 
-    def __init__(self, namespace: Namespace) -> None:
+    def __init__(self, namespace: Namespace, hints: Hints) -> None:
         self._namespace = namespace
+        self._hints = hints
         self._listing = Listing(namespace, self.get, self.count)
 
     def within(self) -> PostgresWithin:
@@ -60,12 +62,13 @@ class PostgresJobs:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
         caps.items("settlements", settlements)
         given = wire.settlements(settlements)
-        *answers, (*_, more, next_due, now) = await self._namespace.write_soon(
+        *answers, (*_, more, next_due, now, began) = await self._namespace.write_soon(
             "exchange",
             given.ids, given.tokens, given.results, given.unusual,
-            *(_NO_ASK if ask is None else _asked(ask)),
+            *(_NO_ASK if ask is None else (*_asked(ask), self._hints.given())),
             KEEP_DONE.count, KEEP_DONE.age, caps.FAILURES, self._namespace.events, self._namespace.now(),
         )  # fmt: skip
+        self._hints.learnt(began)
         verdicts = [Verdict.WRITTEN] * len(settlements)
         for answer in answers:
             if answer[0] is None:

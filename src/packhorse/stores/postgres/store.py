@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 
 from packhorse.errors import StoreClosed, StoreError
-from packhorse.model.clock import Clock
+from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
 from packhorse.stores import contract
@@ -14,6 +14,7 @@ from packhorse.stores.postgres.address import parse
 from packhorse.stores.postgres.database import Database
 from packhorse.stores.postgres.examine import findings
 from packhorse.stores.postgres.fleet import PostgresFleet
+from packhorse.stores.postgres.hints import Hints
 from packhorse.stores.postgres.jobs import PostgresJobs
 from packhorse.stores.postgres.layout import Layout
 from packhorse.stores.postgres.namespace import Namespace
@@ -45,7 +46,8 @@ class PostgresStore:
         self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
         self._wakes = Wakes(self._database, self._layout.channel)
         self._lounge = Lounge(self._address.urls)
-        self.jobs = PostgresJobs(self._namespace)
+        self._hints = Hints(clock or SYSTEM)
+        self.jobs = PostgresJobs(self._namespace, self._hints)
         self.queues = PostgresQueues(self._namespace)
         self.records = PostgresRecords(self._namespace)
         self.streams = PostgresStreams(self._namespace)
@@ -120,14 +122,17 @@ class PostgresStore:
     async def maintain(self) -> list[str]:
         """Vacuum the narrow tables that have many dead rows, and answer which.
 
-        Autovacuum looks once a minute, and claims walk over what it has not cleaned.
+        Autovacuum looks once a minute, and claims walk over what it has not cleaned. What nobody may clean yet, and
+        what is not this role's to clean, claims are led around.
         """
-        worn = [table for (table,) in await self._namespace.read("worn", self._layout.namespace)]
-        if worn:
+        worn = await self._namespace.read("worn", self._layout.namespace)
+        self._hints.worn(sum(dead for table, dead, _ in worn if table == "ready"))
+        mine = [table for table, _, may in worn if may]
+        if mine:
             async with self._database.alone() as connection:
-                for table in worn:
+                for table in mine:
                     await connection.execute(self._layout.vacuum(table))
-        return worn
+        return mine
 
     async def _taken(self, connection: "asyncpg.Connection[asyncpg.Record]") -> dict[str, str]:
         try:

@@ -6,6 +6,7 @@ CREATE FUNCTION {schema}.claim_1(
     a_worker uuid,
     a_token uuid,
     a_until bigint,
+    a_hints json,
     a_now bigint
 )
 RETURNS uuid[]
@@ -14,6 +15,7 @@ AS $packhorse$
 DECLARE
     v_priority smallint := -1;
     v_priorities smallint[] := '{}';
+    v_places tid[];
     v_ids uuid[];
     v_started uuid[];
 BEGIN
@@ -40,17 +42,20 @@ BEGIN
         END IF;
     END LOOP;
 
+    IF a_hints IS NOT NULL THEN
+        v_places := {schema}.spots_1(a_queue, a_want, a_hints);
+    END IF;
     IF cardinality(v_priorities) = 0 THEN
         WITH picked AS (
             DELETE FROM {schema}.ready
-            WHERE ctid = ANY (ARRAY(
+            WHERE ctid = ANY (coalesce(v_places, ARRAY(
                 SELECT ctid
                 FROM {schema}.ready
                 WHERE queue = a_queue
                 ORDER BY queue, priority, since, seq
                 LIMIT a_want
                 FOR UPDATE SKIP LOCKED
-            ))
+            )))
             RETURNING *
         ), leased AS (
             INSERT INTO {schema}.leases (
@@ -73,10 +78,14 @@ BEGIN
         WITH ready_ones AS MATERIALIZED (
             SELECT ctid AS place, priority, since, seq
             FROM {schema}.ready
-            WHERE queue = a_queue
-            ORDER BY queue, priority, since, seq
-            LIMIT a_want
-            FOR UPDATE SKIP LOCKED
+            WHERE ctid = ANY (coalesce(v_places, ARRAY(
+                SELECT ctid
+                FROM {schema}.ready
+                WHERE queue = a_queue
+                ORDER BY queue, priority, since, seq
+                LIMIT a_want
+                FOR UPDATE SKIP LOCKED
+            )))
         ), due_ones AS MATERIALIZED (
             SELECT come.*
             FROM unnest(v_priorities) AS present (priority)

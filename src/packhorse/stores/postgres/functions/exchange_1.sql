@@ -1,6 +1,7 @@
 -- Write outcomes with their effects, then lease ready jobs, in one step.
 -- What is unusual comes as one JSON: details of outcomes by position, whether order matters, puts, runs of jobs, events.
--- Answers a row for each settlement that was not written, one for each lease, best first, and last the outlook.
+-- Answers a row for each settlement that was not written, one for each lease, best first, and last the outlook, with
+-- where the claims began if hints are used.
 -- Lock order: leases, records, new ids, parents, lanes, stream heads; claiming passes over what is locked.
 CREATE FUNCTION {schema}.exchange_1(
     a_ids uuid[],
@@ -13,6 +14,7 @@ CREATE FUNCTION {schema}.exchange_1(
     a_queues text[],
     a_counts integer[],
     a_mosts integer[],
+    a_hints json,
     a_keep_count bigint,
     a_keep_age bigint,
     a_failures integer,
@@ -36,7 +38,8 @@ RETURNS TABLE (
     o_parent uuid,
     o_more boolean,
     o_next_due bigint,
-    o_now bigint
+    o_now bigint,
+    o_hints json
 )
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -125,17 +128,28 @@ BEGIN
     IF a_worker IS NOT NULL THEN
         SELECT *
         INTO v_leased, v_claimed, o_more, o_next_due
-        FROM {schema}.lease_1(a_worker, a_token, a_lease, a_queues, a_counts, a_mosts, v_now);
+        FROM {schema}.lease_1(a_worker, a_token, a_lease, a_queues, a_counts, a_mosts, a_hints, v_now);
         v_changes := v_changes || {schema}.packed_1('s', v_claimed);
         RETURN QUERY
         SELECT
             NULL::integer, NULL::text, leases.id, leases.until, jobs.task, leases.queue, jobs.payload,
             jobs.headers, leases.priority, leases.attempt, leases.lost, jobs.born, leases.lane, leases.parent,
-            NULL::boolean, NULL::bigint, NULL::bigint
+            NULL::boolean, NULL::bigint, NULL::bigint, NULL::json
         FROM unnest(v_leased) AS leased (id)
         JOIN {schema}.leases ON leases.id = leased.id
         JOIN {schema}.jobs ON jobs.id = leased.id
         ORDER BY leases.priority, leases.since, leases.seq;
+        IF a_hints IS NOT NULL THEN
+            o_hints := (
+                SELECT json_agg(began)
+                FROM (
+                    SELECT DISTINCT ON (queue, priority) queue, priority, since, seq
+                    FROM {schema}.leases
+                    WHERE id = ANY (v_claimed)
+                    ORDER BY queue, priority, since, seq
+                ) AS began
+            );
+        END IF;
     END IF;
     -- Others need not wake for what this worker has taken itself.
     IF v_ready IS NOT NULL AND (o_more OR a_worker IS NULL OR NOT v_ready <@ a_queues) THEN

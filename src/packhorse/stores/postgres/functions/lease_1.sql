@@ -7,6 +7,7 @@ CREATE FUNCTION {schema}.lease_1(
     a_queues text[],
     a_counts integer[],
     a_mosts integer[],
+    a_hints json,
     a_now bigint,
     OUT o_leased uuid[],
     OUT o_claimed uuid[],
@@ -39,7 +40,7 @@ BEGIN
         v_got[v_at] := 0;
         v_dry[v_at] := a_queues[v_at] = ANY (v_paused);
         CONTINUE WHEN v_dry[v_at] OR a_counts[v_at] = 0;
-        v_ids := {schema}.claim_1(a_queues[v_at], a_counts[v_at], a_worker, a_token, a_now + a_lease, a_now);
+        v_ids := {schema}.claim_1(a_queues[v_at], a_counts[v_at], a_worker, a_token, a_now + a_lease, a_hints, a_now);
         o_claimed := o_claimed || v_ids;
         v_got[v_at] := cardinality(v_ids);
         v_dry[v_at] := v_got[v_at] < a_counts[v_at];
@@ -49,14 +50,21 @@ BEGIN
         EXIT WHEN v_left = 0;
         v_want := least(v_left, coalesce(a_mosts[v_at], v_total) - v_got[v_at]);
         CONTINUE WHEN v_dry[v_at] OR v_want <= 0;
-        v_ids := {schema}.claim_1(a_queues[v_at], v_want, a_worker, a_token, a_now + a_lease, a_now);
+        v_ids := {schema}.claim_1(a_queues[v_at], v_want, a_worker, a_token, a_now + a_lease, a_hints, a_now);
         o_claimed := o_claimed || v_ids;
         v_left := v_left - cardinality(v_ids);
     END LOOP;
     o_leased := o_claimed;
-    SELECT *
-    INTO o_more, o_next_due
-    FROM {schema}.outlook_1(a_queues, v_paused, a_now);
+    IF a_hints IS NULL THEN
+        SELECT *
+        INTO o_more, o_next_due
+        FROM {schema}.outlook_1(a_queues, v_paused, a_now);
+    ELSE  -- dead rows are in the way of a look: who got all that was asked for may ask again
+        o_more := cardinality(o_claimed) >= v_total;
+        SELECT outlook.o_next_due
+        INTO o_next_due
+        FROM {schema}.outlook_1(a_queues, a_queues, a_now) AS outlook;
+    END IF;
 
     IF cardinality(o_claimed) > 0 THEN
         INSERT INTO {schema}.asks AS ask (worker, at, token)
