@@ -1,0 +1,59 @@
+"""Several processes that commit and checkpoint on one file at once: nothing is lost, and the file stays whole."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+from packhorse.model.job import State
+from packhorse.stores import open_store
+from tests.conformance.invariants import check, plain
+from tests.integration.torn import LONG
+from tests.making import found
+
+PROCESSES, SECONDS = (4, 600) if LONG else (3, 5)
+
+
+async def test_processes_that_commit_and_checkpoint_at_once_lose_nothing(tmp_path: Path):
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.migrate()
+    await store.close()
+    command = [sys.executable, "-m", "tests.integration.sqlite_storm", str(path), str(SECONDS)]
+    fleet = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
+    looks, longest = [], 0
+    try:
+        while any(one.poll() is None for one in fleet):
+            looks.append(whole(path))
+            longest = max(longest, length(Path(f"{path}-wal")))
+            time.sleep(0.2)
+        told = [json.loads(one.communicate()[0]) for one in fleet]
+    finally:
+        for one in fleet:
+            one.kill()
+    assert [one.returncode for one in fleet] == [0] * PROCESSES
+
+    stored = [job for each in told for job in each["stored"]]
+    settled = [job for each in told for job in each["settled"]]
+    assert len(set(settled)) == len(settled), "a job was settled twice"
+    assert {*looks, whole(path)} == {"ok"}
+    assert longest < 8 << 20, f"{longest:,}"
+    await store.open()
+    try:
+        await check(store)
+        assert plain(await store.jobs.count())["default", State.DONE] == len(settled)
+        assert {job.id.hex() for job in await found(store, limit=1000)} == set(stored)
+    finally:
+        await store.close()
+
+
+def whole(path: Path) -> str:
+    with closing(sqlite3.connect(path, timeout=30)) as connection:
+        return "; ".join(str(row[0]) for row in connection.execute("PRAGMA integrity_check"))
+
+
+def length(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
