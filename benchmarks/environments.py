@@ -4,12 +4,15 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".bench"
 PINS = Path(__file__).parent / "pins"
+SIDES = Path(__file__).parent / "sides"
+NODE = "node"
 LOOP = """
 import time
 def turn():
@@ -53,17 +56,44 @@ def choose(asked: str | None) -> str:
     return chosen
 
 
-def ready(name: str, python: str) -> Path:
-    """The interpreter of the environment of a side, made if it is not there or its pins have changed."""
-    pins, folder = PINS / f"{name}.txt", HOME / "environments" / name
-    sign = hashlib.sha256(pins.read_bytes() + python.encode()).hexdigest()
-    stamp, inside = folder / "made-of", folder / "bin" / "python"
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """How the parts of a side are run: a command that takes the part, and variables."""
+
+    command: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def ready(script: str, pins: str, python: str) -> Environment:
+    """The environment of a side, made if it is not there or its pins have changed. Scripts of Node are told by their name."""
+    listed, folder = PINS / f"{pins}.txt", HOME / "environments" / pins
+    node = script.endswith("_node")
+    sign = hashlib.sha256(listed.read_bytes() + (NODE if node else python).encode()).hexdigest()
+    stamp = folder / "made-of"
     if not stamp.exists() or stamp.read_text() != sign:
         shutil.rmtree(folder, ignore_errors=True)
-        _run(python, "-m", "venv", str(folder))
-        _run(str(inside), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(pins))
+        (_make_node if node else _make)(folder, listed, python)
         stamp.write_text(sign)
-    return inside
+    if node:
+        return Environment((NODE, str(SIDES / f"{script}.js")), {"PACKHORSE_BENCH_NODE": str(folder)})
+    return of_python(folder / "bin" / "python", script)
+
+
+def of_python(python: Path, script: str) -> Environment:
+    """A side in an environment of Python."""
+    return Environment((str(python), "-m", "benchmarks.sides", script), {"PYTHONPATH": str(ROOT / "src")})
+
+
+def _make(folder: Path, listed: Path, python: str) -> None:
+    _run(python, "-m", "venv", str(folder))
+    inside = str(folder / "bin" / "python")
+    _run(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(listed))
+
+
+def _make_node(folder: Path, listed: Path, _: str) -> None:
+    folder.mkdir(parents=True)
+    packages = [line.replace("==", "@") for line in listed.read_text().split()]
+    _run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), *packages)
 
 
 def _speed(path: str) -> float:

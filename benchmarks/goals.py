@@ -4,20 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-METRICS = {
-    "process": "process, 1 worker",
-    "one": "enqueue one by one",
-    "bulk": "enqueue in bulk",
-    "p50": "latency p50 at 50 jobs/s",
-    "p99": "latency p99 at 50 jobs/s",
-}
-LATENCIES = frozenset({"p50", "p99"})
+from benchmarks.metrics import METRICS
+
 STORES = {
     "sqlite": "SQLite FULL",
     "sqlite-normal": "SQLite NORMAL",
     "redis": "Redis, AOF everysec",
     "postgres": "PostgreSQL, synchronous_commit on",
 }
+EACH = ("sqlite", "redis", "postgres")
 ANY = ("any",)
 
 
@@ -31,6 +26,15 @@ class Goal:
     peers: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What Packhorse has to keep by itself, whatever others do: at most, or at least for what is better when it is more."""
+
+    metric: str
+    store: str
+    wanted: float
+
+
 GOALS = (
     Goal("process", "sqlite", 12, ("huey",)),
     Goal("process", "sqlite-normal", 3, ("huey-no-fsync",)),
@@ -38,13 +42,22 @@ GOALS = (
     Goal("process", "redis", 3, ("bullmq-node",)),
     Goal("process", "postgres", 2, ("pgqueuer",)),
     Goal("process", "postgres", 50, ("procrastinate",)),
+    Goal("thread", "redis", 5, ("dramatiq",)),
     Goal("one", "sqlite", 0.95, ("huey",)),  # the others there are less durable
     Goal("one", "redis", 0.95, ANY),
     Goal("one", "postgres", 0.95, ANY),
+    *(Goal("together", store, 5, ANY) for store in ("redis", "postgres")),
     Goal("bulk", "sqlite", 5, ("huey-no-fsync",)),
     Goal("bulk", "redis", 4, ("bullmq-node",)),
     Goal("bulk", "postgres", 2, ("pgqueuer",)),
-    *(Goal(metric, store, 1, ANY) for metric in ("p50", "p99") for store in ("sqlite", "redis", "postgres")),
+    *(Goal(metric, store, 1, ANY) for metric in ("p50", "p99") for store in EACH),
+)
+BOUNDS = (
+    *(Bound("gain", store, 1.3) for store in ("redis", "postgres")),
+    *(Bound("idle", store, 0.01) for store in EACH),
+    *(Bound("rss", store, 60e6) for store in EACH),
+    Bound("queued", "redis", 266),
+    Bound("finished", "redis", 400),
 )
 
 
@@ -84,18 +97,35 @@ class Verdict:
 
 def judge(goal: Goal, figures: Sequence[Figure]) -> Verdict | None:
     """How the goal stands; None if the two sides have no round in common."""
-    known = {figure.side: figure for figure in figures if (figure.metric, figure.store) == (goal.metric, goal.store)}
-    ours = known.pop("packhorse", None)
-    peer = best(goal, known)
+    there = [figure for figure in figures if figure.metric == goal.metric]
+    ours = find("packhorse", goal.store, there)
+    # Peers have no setting between synced and not synced: they stand under the name of the store alone.
+    where = goal.store.partition("-")[0]
+    peer = best(goal, {one.side: one for one in there if one.store == where and one.side != "packhorse"})
     if ours is None or peer is None:
         return None
     rounds = sorted(ours.values.keys() & peer.values.keys())
     if not rounds:
         return None
     mine, other = ([side.values[number] for number in rounds] for side in (ours, peer))
-    each = [ratio(goal.metric, one, two) for one, two in zip(mine, other, strict=True)]
-    whole = ratio(goal.metric, median(mine), median(other))
+    metric = METRICS[goal.metric]
+    each = [metric.ratio(one, two) for one, two in zip(mine, other, strict=True)]
+    whole = metric.ratio(median(mine), median(other))
     return Verdict(goal, peer.side, len(rounds), whole, min(each), max(each), _less(ours.cpu, peer.cpu))
+
+
+def kept(bound: Bound, figures: Sequence[Figure]) -> tuple[Figure, bool] | None:
+    """What was measured, and whether the bound holds; None if nothing was."""
+    ours = find("packhorse", bound.store, [figure for figure in figures if figure.metric == bound.metric])
+    if ours is None:
+        return None
+    holds = ours.middle <= bound.wanted if METRICS[bound.metric].less else ours.middle >= bound.wanted
+    return ours, holds
+
+
+def find(side: str, store: str, figures: Sequence[Figure]) -> Figure | None:
+    """The figure of a side."""
+    return next((figure for figure in figures if (figure.side, figure.store) == (side, store)), None)
 
 
 def _less(ours: Mapping[int, float], peer: Mapping[int, float]) -> float | None:
@@ -111,10 +141,5 @@ def best(goal: Goal, known: Mapping[str, Figure]) -> Figure | None:
     asked = [figure for side, figure in known.items() if goal.peers == ANY or side in goal.peers]
     if not asked:
         return None
-    choose = min if goal.metric in LATENCIES else max
+    choose = min if METRICS[goal.metric].less else max
     return choose(asked, key=lambda figure: figure.middle)
-
-
-def ratio(metric: str, ours: float, peer: float) -> float:
-    """How far ahead of the peer."""
-    return peer / ours if metric in LATENCIES else ours / peer

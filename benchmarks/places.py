@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,34 +15,45 @@ SETTINGS = {
     "redis": ("--appendonly", "yes", "--appendfsync", "everysec"),
     "postgres": ("synchronous_commit=on", "shared_buffers=128MB"),
 }
+FILES = {"sqlite": "", "sqlite-normal": "?synchronous=normal"}
 DATABASE = "bench"
+# Pages in use, those in the journal too.
+FILE_BYTES = """
+SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A store to measure on. ``empty`` makes it new and answers its address."""
+    """A store to measure on. ``empty`` makes it new and answers its address, ``weigh`` how many bytes it holds."""
 
     what: str
     server: int | None
     empty: Callable[[], str]
+    weigh: Callable[[], int]
 
 
 @contextmanager
 def opened(store: str) -> Iterator[Place]:
     """A place for as long as the block runs."""
-    if store == "sqlite":
-        with _files() as place:
+    if store in FILES:
+        with _files(FILES[store]) as place:
             yield place
     else:
         with servers.running(store, *SETTINGS[store]) as server:
             assert server.process is not None
-            empty = _postgres if store == "postgres" else _redis
+            empty, weigh = (_postgres, _postgres_bytes) if store == "postgres" else (_redis, _redis_bytes)
             what = f"{store} {server.version} ({server.source}), {' '.join(SETTINGS[store])}"
-            yield Place(what, server.process.pid, lambda: asyncio.run(empty(server.url)))
+            yield Place(
+                what,
+                server.process.pid,
+                lambda: asyncio.run(empty(server.url)),
+                lambda: asyncio.run(weigh(server.url)),
+            )
 
 
 @contextmanager
-def _files() -> Iterator[Place]:
+def _files(query: str) -> Iterator[Place]:
     import sqlite3
 
     HOME.mkdir(exist_ok=True)
@@ -51,10 +62,14 @@ def _files() -> Iterator[Place]:
     def empty() -> str:
         shutil.rmtree(folder)
         folder.mkdir()
-        return f"sqlite:///{folder / 'bench.db'}"
+        return f"sqlite:///{folder / 'bench.db'}{query}"
+
+    def weigh() -> int:
+        with closing(sqlite3.connect(folder / "bench.db")) as connection:
+            return int(connection.execute(FILE_BYTES).fetchone()[0])
 
     try:
-        yield Place(f"sqlite {sqlite3.sqlite_version}, WAL", None, empty)
+        yield Place(f"sqlite {sqlite3.sqlite_version}, WAL{query}", None, empty, weigh)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -77,3 +92,23 @@ async def _postgres(url: str) -> str:
         await connection.execute(statement)
     await connection.close()
     return f"{url.rpartition('/')[0]}/{DATABASE}"
+
+
+async def _redis_bytes(url: str) -> int:
+    import redis.asyncio
+
+    client = redis.asyncio.from_url(url)
+    try:
+        return int((await client.info("memory"))["used_memory"])
+    finally:
+        await client.aclose()
+
+
+async def _postgres_bytes(url: str) -> int:
+    import asyncpg
+
+    connection = await asyncpg.connect(url)
+    try:
+        return int(await connection.fetchval("SELECT pg_database_size($1::name)", DATABASE))
+    finally:
+        await connection.close()

@@ -7,14 +7,16 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import environments, table
-from benchmarks.contest import QUICK
-from benchmarks.run import Lines, Plan, figures, run
+from benchmarks.contest import QUICK, Contestant
+from benchmarks.exercises import BASE, Size
+from benchmarks.run import Lines, Session, Turn, figures
 
 AGAIN = "measure again when the machine is idle"
-PLAN = Plan("quick", QUICK, rounds=3, one=600, paced=100)
+PLAN, ROUNDS, ONE, PACED = "quick", 3, 600, 100
 
 
 def main() -> int:
@@ -25,12 +27,26 @@ def main() -> int:
     if not options.resume:
         out.unlink(missing_ok=True)
     python = environments.choose(options.python)
-    plan = Plan(PLAN.name, chosen(options.stores), options.rounds, PLAN.one, PLAN.paced)
     load, begun = os.getloadavg()[0], time.monotonic()
-    lines = run(plan, python, out, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
+    with Session(PLAN, python, out, say) as session:
+        for turn in turns(chosen(options.stores), options.rounds):
+            session.take(turn)
+    lines = session.lines
     print(heading(lines, load, time.monotonic() - begun))
     print(table.report(lines, figures(lines)))
     return any("error" in line for line in lines)
+
+
+def turns(sides: Sequence[Contestant], rounds: int) -> Iterator[Turn]:
+    """All sides in turn, round after round."""
+    for number in range(1, rounds + 1):
+        for side in sides:
+            yield Turn(side, BASE, number, Size(side.jobs, ONE, PACED))
+
+
+def say(text: str) -> None:
+    """Tell how far it is."""
+    print(f"  {text}", file=sys.stderr, flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -38,7 +54,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quick", description=__doc__)
     parser.add_argument("--out", type=Path, help="write JSON lines to this file (default: .bench/quick.jsonl)")
     parser.add_argument("--resume", action="store_true", help="go on where the file ends, instead of beginning anew")
-    parser.add_argument("--rounds", type=int, default=PLAN.rounds, help="trials of each side; the medians count")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="trials of each side; the medians count")
     parser.add_argument(
         "--stores", nargs="+", choices=sorted({side.store for side in QUICK}), help="only on these stores"
     )
@@ -46,7 +62,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen(stores: list[str] | None):
+def chosen(stores: list[str] | None) -> tuple[Contestant, ...]:
     """The sides on these stores."""
     return tuple(side for side in QUICK if stores is None or side.store in stores)
 
@@ -59,7 +75,7 @@ def heading(lines: Lines, load: float, seconds: float) -> str:
     busy = [f"  BUSY: more load than cores, so neither met nor missed proves anything; {AGAIN}"] * (load > cores)
     return "\n".join(
         (
-            f"{PLAN.name}: {seconds:.0f} s on {cores} cores, load average {load:.1f} before, {after:.1f} after",
+            f"{PLAN}: {seconds:.0f} s on {cores} cores, load average {load:.1f} before, {after:.1f} after",
             *busy,
             f"  Python for all sides: {'; '.join(pythons)}",
             *(f"  {what}" for what in stores),

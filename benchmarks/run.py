@@ -1,90 +1,101 @@
-"""Rounds of trials, all sides in turn, so that what else the machine does falls on all of them. Resumable."""
+"""Turns of sides, one after the other, so that what else the machine does falls on all of them. Resumable."""
 
 import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from benchmarks import environments, places
 from benchmarks.contest import Contestant
-from benchmarks.goals import LATENCIES, METRICS, Figure
+from benchmarks.exercises import BASE, OPTIONS, Exercise, Size
+from benchmarks.goals import Figure
+from benchmarks.metrics import METRICS
 from benchmarks.trial import Failed, trial
+
+Lines = list[dict[str, Any]]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to measure: the sides, how often, how many jobs one by one, how many at a steady pace."""
+class Turn:
+    """One trial to be made. Rounds count from 1; in round 0 sides show that they work, and how fast."""
 
-    name: str
-    sides: tuple[Contestant, ...]
-    rounds: int
-    one: int
-    paced: int
-
-
-Lines = list[dict[str, Any]]
+    side: Contestant
+    exercise: Exercise
+    round: int
+    size: Size
 
 
-def run(plan: Plan, python: str, out: Path, say: Callable[[str], None]) -> Lines:
-    """Measure what the file does not hold yet, a line a trial, and answer all lines."""
-    lines = read(out)
-    done = {key(line) for line in lines if "metrics" in line}
-    with out.open("a") as file, ExitStack() as stack:
+class Session:
+    """Servers that stay up and environments for all turns of a plan, and a file that gets a line for each."""
 
-        def keep(line: dict[str, Any]) -> None:
-            lines.append(line)
-            file.write(json.dumps(line) + "\n")
-            file.flush()
+    def __init__(self, plan: str, python: str, out: Path, say: Say) -> None:
+        self.lines = read(out)
+        self._plan, self._python, self._out, self._say = plan, python, out, say
+        self._done = {key(line): line for line in self.lines if "metrics" in line}
+        self._places: dict[str, places.Place] = {}
+        self._inside: dict[str, environments.Environment | str] = {}
+        self._stack = ExitStack()
 
-        inside, missing = _environments(plan.sides, python, say)
-        opened = {store: stack.enter_context(places.opened(store)) for store in _stores(plan.sides, inside)}
-        for store, place in opened.items():
-            keep({"store": store, "what": place.what})
-        for side in plan.sides:
-            if side.script in missing:
-                keep({**_about(plan, side, 0), "error": f"no environment: {missing[side.script]}"})
-        for number in range(1, plan.rounds + 1):
-            for side in plan.sides:
-                if side.script in inside and key(_about(plan, side, number)) not in done:
-                    say(f"round {number}: {side.name} on {side.store}")
-                    keep(_tried(plan, side, number, opened[side.store], inside[side.script]))
-    return lines
+    def __enter__(self) -> "Session":
+        self._file = self._stack.enter_context(self._out.open("a"))
+        return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
-def _tried(plan: Plan, side: Contestant, number: int, place: places.Place, python: Path) -> dict[str, Any]:
-    line = {**_about(plan, side, number), "at": round(time.time(), 1), "load": os.getloadavg()[0]}
-    begun = time.monotonic()
-    try:
-        metrics = trial(side, place, python, one=plan.one, paced=plan.paced)
-    except (Failed, OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return {**line, "error": str(error)}
-    return {**line, "seconds": time.monotonic() - begun, "metrics": metrics}
+    def take(self, turn: Turn) -> dict[str, Any] | None:
+        """Make a trial, unless the file has it already, and answer its metrics; None if it failed, which is written too."""
+        about = {"plan": self._plan, "exercise": turn.exercise.name, "round": turn.round, "side": asdict(turn.side)}
+        line = self._done.get(key(about))
+        if line is None:
+            line = self._tried(turn, about)
+            self.keep(line)
+        return line.get("metrics")
 
+    def keep(self, line: dict[str, Any]) -> None:
+        """Write a line."""
+        self.lines.append(line)
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
 
-def _about(plan: Plan, side: Contestant, number: int) -> dict[str, Any]:
-    return {"plan": plan.name, "round": number, "side": asdict(side)}
-
-
-def _environments(
-    sides: Iterable[Contestant], python: str, say: Callable[[str], None]
-) -> tuple[dict[str, Path], dict[str, str]]:
-    inside, missing = {}, {}
-    for script in dict.fromkeys(side.script for side in sides):
-        say(f"environment of {script}")
+    def _tried(self, turn: Turn, about: dict[str, Any]) -> dict[str, Any]:
+        side = turn.side
+        inside = self._environment(side)
+        if isinstance(inside, str):
+            return {**about, "error": f"no environment: {inside}"}
+        place = self._place(side.store)
+        self._say(f"round {turn.round}: {turn.exercise.name}, {side.name} on {side.store}")
+        line = {**about, "size": asdict(turn.size), "at": round(time.time(), 1), "load": os.getloadavg()[0]}
+        begun = time.monotonic()
         try:
-            inside[script] = environments.ready(script, python)
-        except environments.NoEnvironment as error:
-            missing[script] = str(error)
-    return inside, missing
+            metrics = trial(side, turn.exercise, place, inside, turn.size)
+        except (Failed, OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return {**line, "error": str(error)}
+        return {**line, "seconds": time.monotonic() - begun, "metrics": metrics}
 
+    def _environment(self, side: Contestant) -> environments.Environment | str:
+        if side.script not in self._inside:
+            self._say(f"environment of {side.script}")
+            try:
+                self._inside[side.script] = environments.ready(side.script, side.environment, self._python)
+            except environments.NoEnvironment as error:
+                self._inside[side.script] = str(error)
+        return self._inside[side.script]
 
-def _stores(sides: Iterable[Contestant], inside: Mapping[str, Path]) -> list[str]:
-    return list(dict.fromkeys(side.store for side in sides if side.script in inside))
+    def _place(self, store: str) -> places.Place:
+        if store not in self._places:
+            self._places[store] = self._stack.enter_context(places.opened(store))
+            self.keep({"store": store, "what": self._places[store].what})
+        return self._places[store]
 
 
 def read(out: Path) -> Lines:
@@ -99,22 +110,45 @@ def read(out: Path) -> Lines:
 
 
 def key(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What makes a trial the same as one of an earlier run: the plan, the side as configured, the round."""
-    return line["plan"], line["round"], json.dumps(line["side"], sort_keys=True)
+    """What makes a trial the same as one of an earlier run: the plan, the exercise, the side as configured, the round."""
+    return line["plan"], line["exercise"], line["round"], json.dumps(line["side"], sort_keys=True)
 
 
 def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    """What the lines say, a figure for each metric of each side."""
+    """What the lines say, a figure for each metric of each side; round 0 does not count."""
     values: dict[tuple[str, str, str], dict[int, float]] = {}
     spent: dict[tuple[str, str, str], dict[int, float]] = {}
     for line in lines:
-        if "metrics" not in line:
+        if "metrics" not in line or not line["round"]:
             continue
-        side, metrics, number = line["side"], line["metrics"], line["round"]
-        told = {**metrics, **{name: {"rate": metrics["latency"][name]} for name in LATENCIES}}
-        for metric in METRICS:
-            about = (side["name"], side["store"], metric)
-            values.setdefault(about, {})[number] = told[metric]["rate"]
-            if told[metric].get("cpu") is not None:
-                spent.setdefault(about, {})[number] = told[metric]["cpu"]
-    return [Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()]
+        for metric, told in line["metrics"].items():
+            for about in _abouts(line, metric):
+                values.setdefault(about, {})[line["round"]] = told["value"]
+                if told.get("cpu") is not None:
+                    spent.setdefault(about, {})[line["round"]] = told["cpu"]
+    return [*(Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()), *_gains(values)]
+
+
+def _abouts(line: Mapping[str, Any], metric: str) -> list[tuple[str, str, str]]:
+    """Side, store and metric of a figure: what a drained backlog tells is called after what was special about it."""
+    exercise, side, store = line["exercise"], line["side"]["name"], line["side"]["store"]
+    as_option = {"process": "option", "bulk": "option-bulk"}.get(metric)
+    if exercise in {option.name for option in OPTIONS}:
+        return [(f"{side}: {exercise}", store, as_option)] if as_option else []
+    if exercise == BASE.name:
+        # Peers are not asked for options yet.
+        plain = [(f"{side}: plain", store, as_option)] if as_option and side == "packhorse" else []
+        return [*([(side, store, metric)] if metric in METRICS else []), *plain]
+    if metric == "process":
+        return [(side, store, exercise)]
+    return [(side, store, metric)] if metric in METRICS and metric != "bulk" else []
+
+
+def _gains(values: Mapping[tuple[str, str, str], Mapping[int, float]]) -> list[Figure]:
+    """What a second worker brings, round by round."""
+    gains = []
+    for (side, store, metric), rounds in values.items():
+        single = values.get((side, store, "process"), {})
+        if metric == "two" and (both := rounds.keys() & single.keys()):
+            gains.append(Figure(side, store, "gain", {number: rounds[number] / single[number] for number in both}))
+    return gains

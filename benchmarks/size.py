@@ -143,7 +143,9 @@ async def measure(
             if number == 3:  # warm
                 costs = Costs(), Costs()
             both = [(empty, costs[0]), (filled, costs[1])]
-            for each, spent in both if number % 2 else reversed(both):  # whoever is second finds a machine that is awake
+            for each, spent in (
+                both if number % 2 else reversed(both)
+            ):  # whoever is second finds a machine that is awake
                 await round_of_calls(each, spent)
     return {name: line(name, before, costs[1].of[name]) for name, before in costs[0].of.items()}
 

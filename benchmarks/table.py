@@ -4,8 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks.goals import ANY, GOALS, LATENCIES, METRICS, STORES, Figure, Goal, Verdict, judge
+from benchmarks.exercises import BASE
+from benchmarks.goals import ANY, BOUNDS, GOALS, STORES, Bound, Figure, Goal, Verdict, judge, kept
+from benchmarks.metrics import METRICS
 
+Row = tuple[str, str, str, str, str, str, str, str]
 ENOUGH = 3  # fewer rounds prove nothing, and are told
 
 
@@ -19,18 +22,13 @@ def columns(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> str:
 
 def metric_table(metric: str, figures: Sequence[Figure]) -> str:
     """All sides in one metric, store by store."""
-    unit = "ms" if metric in LATENCIES else "jobs/s"
-    rows = [("store", "side", unit, "rounds", "CPU µs/job")]
+    about = METRICS[metric]
+    rows = [("store", "side", about.unit, "rounds", "CPU µs/job")]
     for figure in sorted((one for one in figures if one.metric == metric), key=lambda one: one.store):
-        rounds = " ".join(shown(metric, figure.values[number]) for number in sorted(figure.values))
+        rounds = " ".join(about.shown(figure.values[number]) for number in sorted(figure.values))
         cpu = f"{median(figure.cpu.values()) * 1e6:,.0f}" if figure.cpu else ""
-        rows.append((figure.store, figure.side, shown(metric, figure.middle), rounds, cpu))
-    return f"{METRICS[metric]}\n{columns(rows, right=(2, 4))}"
-
-
-def shown(metric: str, value: float) -> str:
-    """A value of a metric as people read it."""
-    return f"{value * 1000:.2f}" if metric in LATENCIES else f"{value:,.0f}"
+        rows.append((figure.store, figure.side, about.shown(figure.middle), rounds, cpu))
+    return f"{about.title}\n{columns(rows, right=(2, 4))}"
 
 
 def promises(sides: Sequence[Mapping[str, Any]]) -> str:
@@ -41,15 +39,21 @@ def promises(sides: Sequence[Mapping[str, Any]]) -> str:
     return f"What each side promises\n{columns(rows, right=(2,))}"
 
 
-def goal_table(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> str:
+HEAD = ("goal", "store", "wanted", "beside", "ratio", "rounds", "CPU", "")
+
+
+def goal_rows(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS, bounds: Sequence[Bound] = BOUNDS) -> list[Row]:
     """Each goal with its ratio and the word met or missed, or that it was not measured."""
-    rows = [("goal", "store", "wanted", "beside", "ratio", "rounds", "CPU", "")]
-    rows += [_row(goal, judge(goal, figures)) for goal in goals]
-    return f"Goals\n{columns(rows, right=(2, 4, 6))}"
+    return [*(_row(goal, judge(goal, figures)) for goal in goals), *(_bound(bound, figures) for bound in bounds)]
 
 
-def _row(goal: Goal, verdict: Verdict | None) -> tuple[str, str, str, str, str, str, str, str]:
-    about = (METRICS[goal.metric], STORES[goal.store], f"{goal.wanted:g}x")
+def goal_table(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS, bounds: Sequence[Bound] = BOUNDS) -> str:
+    """The goals as text."""
+    return f"Goals\n{columns([HEAD, *goal_rows(figures, goals, bounds)], right=(2, 4, 6))}"
+
+
+def _row(goal: Goal, verdict: Verdict | None) -> Row:
+    about = (METRICS[goal.metric].title, STORES[goal.store], f"{goal.wanted:g}x")
     if verdict is None:
         return *about, "any peer" if goal.peers == ANY else goal.peers[0], "", "", "", "not measured"
     return (
@@ -58,15 +62,33 @@ def _row(goal: Goal, verdict: Verdict | None) -> tuple[str, str, str, str, str, 
         f"{verdict.ratio:.2f}x",
         f"{verdict.low:.2f}-{verdict.high:.2f}",
         "" if verdict.cpu is None else f"{verdict.cpu:.2f}x",
-        ("met" if verdict.met else "missed") + ("" if verdict.rounds >= ENOUGH else f" (rounds: {verdict.rounds})"),
+        _word(verdict.met, verdict.rounds),
     )
+
+
+def _bound(bound: Bound, figures: Sequence[Figure]) -> Row:
+    metric, found = METRICS[bound.metric], kept(bound, figures)
+    wanted = f"{'at most' if metric.less else 'at least'} {metric.shown(bound.wanted)} {metric.unit}"
+    about = (metric.title, STORES[bound.store], wanted, "itself")
+    if found is None:
+        return *about, "", "", "", "not measured"
+    figure, holds = found
+    low, high = (metric.shown(pick(figure.values.values())) for pick in (min, max))
+    return *about, metric.shown(figure.middle), f"{low}-{high}", "", _word(holds, len(figure.values))
+
+
+def _word(met: bool, rounds: int) -> str:
+    return ("met" if met else "missed") + ("" if rounds >= ENOUGH else f" (rounds: {rounds})")
 
 
 def report(lines: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str:
     """All there is to say about a run."""
     sides = list({str(line["side"]): line["side"] for line in lines if "side" in line}.values())
-    tables = [metric_table(metric, figures) for metric in METRICS]
-    return "\n\n".join([*tables, promises(sides), *faults(lines), goal_table(figures)])
+    there = {figure.metric for figure in figures}
+    tables = [metric_table(metric, figures) for metric in METRICS if metric in there]
+    goals = [goal for goal in GOALS if goal.metric in there]  # a quick run has nothing to say about the others
+    bounds = [bound for bound in BOUNDS if bound.metric in there]
+    return "\n\n".join([*tables, promises(sides), *faults(lines), goal_table(figures, goals, bounds)])
 
 
 def faults(lines: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -77,8 +99,9 @@ def faults(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _name(line: Mapping[str, Any]) -> str:
-    return f"{line['side']['name']} on {line['side']['store']}, round {line['round']}"
+    exercise = "" if line["exercise"] == BASE.name else f", {line['exercise']}"
+    return f"{line['side']['name']} on {line['side']['store']}{exercise}, round {line['round']}"
 
 
 def _twice(line: Mapping[str, Any]) -> int:
-    return int(line["metrics"]["process"].get("twice", 0)) if "metrics" in line else 0
+    return int(line.get("metrics", {}).get("process", {}).get("twice", 0))

@@ -1,4 +1,4 @@
-"""One trial: an empty store, a producer that fills it, a worker that empties it, then jobs at a steady pace."""
+"""One trial: an empty store, a producer that fills it, workers that empty it, jobs at a steady pace; or a part of that."""
 
 import json
 import math
@@ -7,55 +7,156 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.contest import Contestant
-from benchmarks.environments import ROOT
+from benchmarks.environments import ROOT, Environment
+from benchmarks.exercises import Exercise, Kind, Size
 from benchmarks.places import Place
+from benchmarks.sides import meter
 from benchmarks.sides.order import Order
-from benchmarks.sides.tally import BACKLOG, PACED
+from benchmarks.sides.tally import BACKLOG, PACED, SHEET, WARMING, sheet
 
 PATIENCE = 60.0
+GLANCE = 0.05
+Process = subprocess.Popen[bytes]
 
 
 class Failed(Exception):
     """A side did not do what it was asked for."""
 
 
-def trial(side: Contestant, place: Place, python: Path, *, one: int, paced: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """All that a course needs to know."""
+
+    side: Contestant
+    exercise: Exercise
+    place: Place
+    environment: Environment
+    order: Order
+
+    @property
+    def folder(self) -> Path:
+        """Where the processes of the trial write."""
+        return Path(self.order.folder)
+
+    @property
+    def patience(self) -> float:
+        """How long a part may take."""
+        return max(PATIENCE, self.order.seconds * 12)
+
+
+def trial(side: Contestant, exercise: Exercise, place: Place, environment: Environment, size: Size) -> dict[str, Any]:
     """Measure a side once, and answer its metrics; raise ``Failed`` unless every job ran and ended."""
     with tempfile.TemporaryDirectory(prefix="packhorse-bench-") as folder:
+        warm = size.one // 10 or min(10, size.jobs)
         order = Order(
             url=place.empty(),
             folder=folder,
-            warm=one // 10,
-            one=one,
-            bulk=side.jobs - one - one // 10,
-            chunk=side.chunk,
-            paced=paced,
+            warm=warm,
+            one=size.one,
+            bulk=size.jobs - size.one - warm,
+            chunk=exercise.chunk or side.chunk,
+            paced=size.paced,
+            rate=size.rate,
             server=place.server,
             options=side.options,
+            work=exercise.work,
+            option=exercise.option,
+            together=exercise.together,
+            shared=exercise.shared,
+            seconds=size.seconds,
         )
-        filled = _asked(side, python, order, "fill")
-        with _worker(side, python, order) as worker:
-            backlog = _written(Path(folder) / BACKLOG, worker)
-            rest = _asked(side, python, order, "pace")
-            if rest["left"] or backlog["ran"] != order.backlog:
-                raise Failed(f"{backlog['ran']} of {order.backlog} jobs ran, {rest['left']} are left in the store")
-            waits = sorted(_written(Path(folder) / PACED, worker))
-        return {
-            "python": filled["python"],
-            "process": backlog,
-            "one": filled["one"],
-            "bulk": filled["bulk"],
-            "latency": {"jobs": len(waits), "p50": share(waits, 0.5), "p99": share(waits, 0.99), "max": waits[-1]},
-        }
+        return COURSES[exercise.kind](Trial(side, exercise, place, environment, order))
 
 
-def share(ordered: list[float], part: float) -> float:
+def _whole(trial: Trial) -> dict[str, Any]:
+    filled = _asked(trial, "fill")
+    with _workers(trial) as workers:
+        backlog = _through(trial, workers)
+        waits = _paced(trial, workers)
+        most = _summed(meter.peak, workers)
+    told = {"python": filled["python"], "process": backlog, "one": filled["one"], "bulk": filled["bulk"]}
+    return {**told, **spread(waits), "rss": {"value": most}}
+
+
+def _drain(trial: Trial) -> dict[str, Any]:
+    filled = _asked(trial, "fill")
+    with _workers(trial) as workers:
+        backlog = _through(trial, workers)
+        _paced(trial, workers)
+    return {"process": backlog, "bulk": filled["bulk"]}
+
+
+def _fill(trial: Trial) -> dict[str, Any]:
+    filled = _asked(trial, "fill")
+    left = _asked(trial, "left")["left"]
+    if left != trial.order.backlog:
+        raise Failed(f"{trial.order.backlog} jobs were enqueued, the store holds {left}")
+    return {"together": filled["together"]}
+
+
+def _pace(trial: Trial) -> dict[str, Any]:
+    _asked(trial, "fill")
+    with _workers(trial) as workers:
+        _through(trial, workers)
+        told = spread(_paced(trial, workers))
+    return {f"half-{name}": value for name, value in told.items()} | {"rate": trial.order.rate}
+
+
+def _idle(trial: Trial) -> dict[str, Any]:
+    _asked(trial, "fill")
+    with _workers(trial) as workers:
+        _through(trial, workers)
+        _paced(trial, workers)
+        before, begun = _summed(meter.spent_by, workers), time.monotonic()
+        time.sleep(max(1.0, trial.order.seconds))
+        after, spent = _summed(meter.spent_by, workers), time.monotonic() - begun
+    return {"idle": {"value": (after - before) / spent}}
+
+
+def _bytes(trial: Trial) -> dict[str, Any]:
+    _asked(trial, "setup")
+    prepared = replace(trial, order=replace(trial.order, prepared=True))
+    empty = trial.place.weigh()
+    _asked(prepared, "fill")
+    full = trial.place.weigh()
+    with _workers(prepared) as workers:
+        _through(prepared, workers)
+        _paced(prepared, workers)
+        ended = trial.place.weigh()
+    jobs = trial.order.backlog
+    return {"queued": {"value": (full - empty) / jobs}, "finished": {"value": max(0, ended - empty) / jobs}}
+
+
+def _limits(trial: Trial) -> dict[str, Any]:
+    return {"limits": _asked(trial, "limits")}
+
+
+COURSES: Mapping[Kind, Callable[[Trial], dict[str, Any]]] = {
+    Kind.WHOLE: _whole,
+    Kind.DRAIN: _drain,
+    Kind.FILL: _fill,
+    Kind.PACE: _pace,
+    Kind.IDLE: _idle,
+    Kind.BYTES: _bytes,
+    Kind.LIMITS: _limits,
+}
+
+
+def spread(waits: Sequence[float]) -> dict[str, dict[str, float]]:
+    """What is said about many latencies."""
+    ordered = sorted(waits)
+    told = {"p50": share(ordered, 0.5), "p99": share(ordered, 0.99), "max": ordered[-1]}
+    return {name: {"value": value, "jobs": len(ordered)} for name, value in told.items()}
+
+
+def share(ordered: Sequence[float], part: float) -> float:
     """The smallest value that this part of the ordered values does not exceed."""
     return ordered[max(1, math.ceil(len(ordered) * part)) - 1]
 
@@ -65,19 +166,18 @@ def last(text: str) -> str:
     return next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
 
 
-def _command(side: Contestant, python: Path, part: str) -> list[str]:
-    return [str(python), "-m", "benchmarks.sides", side.script, part]
+# -- the processes of a trial
 
 
-def _environment(order: Order) -> dict[str, str]:
+def _variables(trial: Trial) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PACKHORSE_", "PYTHON"))}
-    return {**kept, "PYTHONPATH": str(ROOT / "src"), "PYTHONWARNINGS": "ignore", **order.environment()}
+    return {**kept, "PYTHONWARNINGS": "ignore", **trial.environment.variables, **trial.order.environment()}
 
 
-def _asked(side: Contestant, python: Path, order: Order, part: str) -> dict[str, Any]:
+def _asked(trial: Trial, part: str) -> dict[str, Any]:
     asked = subprocess.run(
-        _command(side, python, part),
-        env=_environment(order), cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        [*trial.environment.command, part],
+        env=_variables(trial), cwd=ROOT, capture_output=True, text=True, timeout=trial.patience, check=False,
     )  # fmt: skip
     if asked.returncode:
         raise Failed(f"{part}: {last(asked.stderr)}")
@@ -86,27 +186,84 @@ def _asked(side: Contestant, python: Path, order: Order, part: str) -> dict[str,
 
 
 @contextmanager
-def _worker(side: Contestant, python: Path, order: Order) -> Iterator["subprocess.Popen[bytes]"]:
-    with (Path(order.folder) / "log").open("wb") as log:
-        worker = subprocess.Popen(
-            _command(side, python, "work"),
-            env=_environment(order), cwd=ROOT, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+def _workers(trial: Trial) -> Iterator[list[Process]]:
+    log = trial.folder / "log"
+    (trial.folder / SHEET).write_bytes(bytes(trial.order.backlog))
+    with ExitStack() as stack:
         try:
-            yield worker
+            yield [stack.enter_context(_worker(trial, log)) for _ in range(trial.exercise.workers)]
         except Failed as error:
-            raise Failed(f"{error}; {last(Path(log.name).read_text(errors='replace'))}") from error
-        finally:
+            raise Failed(f"{error}; {last(log.read_text(errors='replace'))}") from error
+
+
+@contextmanager
+def _worker(trial: Trial, log: Path) -> Iterator[Process]:
+    with log.open("ab") as file:
+        worker = subprocess.Popen(
+            [*trial.environment.command, "work"],
+            env=_variables(trial), cwd=ROOT, stdout=file, stderr=file, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield worker
+    finally:
+        with suppress(ProcessLookupError):  # it ended by itself, which is told
             os.killpg(worker.pid, signal.SIGKILL)
-            worker.wait()
+        worker.wait()
 
 
-def _written(path: Path, worker: "subprocess.Popen[bytes]") -> Any:
-    until = time.monotonic() + PATIENCE
-    while not path.exists():
-        if worker.poll() is not None:
-            raise Failed(f"the worker ended with {worker.returncode}")
-        if time.monotonic() > until:
-            raise Failed(f"{path.stem}: not through within {PATIENCE:.0f} s")
-        time.sleep(0.02)
+def _summed(read: Callable[[int], float | None], workers: Sequence[Process]) -> float:
+    return sum(read(worker.pid) or 0 for worker in workers)
+
+
+# -- waiting for them
+
+
+def _through(trial: Trial, workers: Sequence[Process]) -> dict[str, Any]:
+    """How fast the backlog was worked off."""
+    if trial.exercise.shared:
+        return _watched(trial, workers)
+    backlog: dict[str, Any] = _written(trial, BACKLOG, workers)
+    return backlog
+
+
+def _paced(trial: Trial, workers: Sequence[Process]) -> list[float]:
+    """See that nothing is left, send the paced jobs, and answer how long each waited."""
+    left = _asked(trial, "pace")["left"]
+    if left:
+        raise Failed(f"all of {trial.order.backlog} jobs ran, {left} are left in the store")
+    waits: list[float] = _written(trial, PACED, workers) if trial.order.paced else []
+    return waits
+
+
+def _written(trial: Trial, name: str, workers: Sequence[Process]) -> Any:
+    path = trial.folder / name
+    _await(trial, path.exists, workers, path.stem, 0.02)
     return json.loads(path.read_text())
+
+
+def _watched(trial: Trial, workers: Sequence[Process]) -> dict[str, Any]:
+    """Watch several processes tick jobs off on one sheet."""
+    ticks, jobs = sheet(trial.folder), trial.order.backlog
+
+    def until(wanted: int) -> tuple[int, meter.Reading]:
+        _await(trial, lambda: jobs - ticks[:].count(0) >= wanted, workers, SHEET, GLANCE)
+        server = None if trial.order.server is None else meter.spent_by(trial.order.server)
+        reading = meter.Reading(time.perf_counter(), _summed(meter.spent_by, workers), server)
+        return jobs - ticks[:].count(0), reading
+
+    first, start = until(max(1, jobs // WARMING))
+    ran, end = until(jobs)
+    if ran == first:
+        raise Failed(f"{jobs} jobs are too few to be timed")
+    return {**meter.between(start, end, ran - first), "ran": ran, "twice": ticks[:].count(2)}
+
+
+def _await(trial: Trial, condition: Callable[[], bool], workers: Sequence[Process], what: str, pause: float) -> None:
+    until = time.monotonic() + trial.patience
+    while not condition():
+        for worker in workers:
+            if worker.poll() is not None:
+                raise Failed(f"the worker ended with {worker.returncode}")
+        if time.monotonic() > until:
+            raise Failed(f"{what}: not through within {trial.patience:.0f} s")
+        time.sleep(pause)

@@ -6,18 +6,16 @@ import sys
 import dramatiq  # type: ignore[import-not-found]
 from dramatiq.brokers.redis import RedisBroker  # type: ignore[import-not-found]
 
+from benchmarks.sides.body import synchronous
 from benchmarks.sides.order import given
 from benchmarks.sides.side import Side
-from benchmarks.sides.tally import Tally
+
+THREADS = {"io": given().concurrency, "cpu": 1}
+PROCESSES = {"cpu": 2}
 
 redis = RedisBroker(url=given().url)
 dramatiq.set_broker(redis)
-tally = Tally(given())
-
-
-@dramatiq.actor(actor_name="noop")
-def noop(n: int, t: float) -> None:
-    tally.hit(n, t)
+noop = dramatiq.actor(synchronous(given()), actor_name="noop")
 
 
 class Here(Side):
@@ -29,5 +27,6 @@ class Here(Side):
         return redis.client.hlen("dramatiq:default.msgs")
 
     def work(self) -> None:
-        command = [sys.executable, "-m", "dramatiq", "benchmarks.sides.dramatiq", "--processes", "1", "--threads", "8"]
-        os.execv(sys.executable, command)
+        work = self.order.work
+        sizes = ["--processes", str(PROCESSES.get(work, 1)), "--threads", str(THREADS.get(work, 8))]
+        os.execv(sys.executable, [sys.executable, "-m", "dramatiq", "benchmarks.sides.dramatiq", *sizes])

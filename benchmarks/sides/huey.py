@@ -1,24 +1,24 @@
-"""huey on SQLite: one thread, no results; ``fsync`` says whether a commit waits for the disk."""
+"""huey on SQLite or Redis: one thread, no results; ``fsync`` says whether a commit of SQLite waits for the disk."""
 
 import logging
 from pathlib import Path
 
-from huey import SqliteHuey  # type: ignore[import-not-found]
+from huey import RedisHuey, SqliteHuey  # type: ignore[import-not-found]
 from huey.consumer import Consumer  # type: ignore[import-not-found]
 
+from benchmarks.sides.body import synchronous
 from benchmarks.sides.order import given
 from benchmarks.sides.side import Side
-from benchmarks.sides.tally import Tally
 
-huey = SqliteHuey(
-    "bench", filename=str(Path(given().url.removeprefix("sqlite:///"))), results=False, fsync=given().options["fsync"]
-)
-tally = Tally(given())
+WORKERS = {"io": given().concurrency, "cpu": 2}
+FILE = given().url.startswith("sqlite:///")
 
-
-@huey.task()
-def noop(n: int, t: float) -> None:
-    tally.hit(n, t)
+if FILE:
+    path = Path(given().url.removeprefix("sqlite:///"))
+    huey = SqliteHuey("bench", filename=str(path), results=False, fsync=given().options["fsync"])
+else:
+    huey = RedisHuey("bench", url=given().url, results=False)
+noop = huey.task(name="noop")(synchronous(given()))
 
 
 class Here(Side):
@@ -30,5 +30,10 @@ class Here(Side):
 
     def work(self) -> None:
         logging.getLogger("huey").setLevel(logging.ERROR)
-        # It polls: 10 ms is the best of its settings for latency that does not burn a core.
-        Consumer(huey, workers=1, periodic=False, initial_delay=0.01, max_delay=0.01, backoff=1.0).run()
+        # On SQLite it polls: 10 ms is the best of its settings for latency that does not burn a core.
+        most = 0.01 if FILE else 0.1
+        workers, kind = WORKERS.get(self.order.work, 1), "process" if self.order.work == "cpu" else "thread"
+        consumer = Consumer(
+            huey, workers=workers, worker_type=kind, periodic=False, initial_delay=0.01, max_delay=most, backoff=1.0
+        )
+        consumer.run()

@@ -27,7 +27,7 @@ def between(start: Reading, end: Reading, jobs: int) -> dict[str, float | None]:
     served = 0.0 if start.server is None or end.server is None else end.server - start.server
     known = (start.server is None) == (end.server is None)
     wall, cpu = end.wall - start.wall, end.own - start.own + served
-    return {"jobs": jobs, "seconds": wall, "rate": jobs / wall, "cpu": cpu / jobs if known else None}
+    return {"jobs": jobs, "seconds": wall, "value": jobs / wall, "cpu": cpu / jobs if known else None}
 
 
 def spent_by(pid: int) -> float | None:
@@ -51,3 +51,15 @@ def family(pid: int) -> list[int]:
             for thread in Path(f"/proc/{found[-1]}/task").iterdir():
                 next_ones += [int(child) for child in (thread / "children").read_text().split()]
     return found
+
+
+def peak(pid: int) -> int | None:
+    """The most memory that a process and its children ever had, added up, in bytes; None without /proc."""
+    if not Path(f"/proc/{pid}/status").exists():
+        return None
+    most = 0
+    for member in family(pid):
+        with suppress(OSError):
+            lines = Path(f"/proc/{member}/status").read_text().splitlines()
+            most += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+    return most

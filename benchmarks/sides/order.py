@@ -1,4 +1,4 @@
-"""What a side is asked to do in one trial. It travels in the environment, because some workers start themselves anew."""
+"""What a trial asks of a side. It travels as a variable of the environment, so that workers that start themselves anew have it."""
 
 import json
 import os
@@ -10,7 +10,12 @@ VARIABLE = "PACKHORSE_BENCH_ORDER"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One trial: jobs are numbered from 0, first those that warm up, then those enqueued one by one, then the bulk."""
+    """One trial: jobs are numbered from 0, first those that warm up, then those enqueued one by one, then the bulk.
+
+    ``work`` is what a job does: nothing (``noop``), the same as a sync function in a thread (``thread``), wait for 5 ms
+    (``io``), or compute for about a millisecond in a process (``cpu``). ``option`` is what is said about each job: lanes,
+    unique and the like. ``together`` calls enqueue one job each at once, instead of the bulk. ``shared`` jobs are run by several processes.
+    """
 
     url: str
     folder: str
@@ -23,6 +28,12 @@ class Order:
     rate: float = 50.0
     server: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    work: str = "noop"
+    option: str = ""
+    together: int = 0
+    shared: bool = False
+    prepared: bool = False
+    seconds: float = 1.0
 
     @property
     def backlog(self) -> int:

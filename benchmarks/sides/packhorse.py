@@ -1,19 +1,39 @@
 """Packhorse as users get it: ``App``, ``task.enqueue``, ``app.enqueue``, ``app.worker``, all defaults."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from benchmarks.sides.order import given
+from benchmarks.sides.body import asynchronous, synchronous
+from benchmarks.sides.order import Order, given
 from benchmarks.sides.side import Side, run
-from benchmarks.sides.tally import Tally
-from packhorse import App
+from packhorse import App, Call, Keep, Unique, group
+
+LANES, PRIORITIES, CHILDREN = 1_000, 10, 10
 
 app = App(given().url)
-tally = Tally(given())
 
 
-@app.task(name="noop")
-async def noop(n: int, t: float) -> None:
-    tally.hit(n, t)
+def registered(order: Order) -> Any:
+    """The task that an order asks for."""
+    if order.work == "thread":
+        return app.task(name="noop", run="thread")(synchronous(order))
+    if order.work == "cpu":
+        return app.task(name="noop", run="process")(synchronous(order))
+    if order.option == "transaction":
+        return app.task(name="noop", transaction=True)(asynchronous(order))
+    if order.option == "kept":
+        return app.task(name="noop", keep_done=Keep(count=10**8))(asynchronous(order))
+    return app.task(name="noop")(asynchronous(order))
+
+
+noop = registered(given())
+SAID: dict[str, Callable[[int], Any]] = {
+    "lanes": lambda number: noop.using(key=f"lane-{number % LANES}"),
+    "unique": lambda number: noop.using(unique=Unique(str(number), within="1h")),
+    "priorities": lambda number: noop.using(priority=number % PRIORITIES),
+    "delayed": lambda _: noop.using(delay=0.5),
+}
+said = SAID.get(given().option, lambda _: noop)
 
 
 class Here(Side):
@@ -21,10 +41,17 @@ class Here(Side):
         await app.open()
 
     async def one(self, number: int, sent: float) -> None:
-        await noop.enqueue(number, sent)
+        await said(number).enqueue(number, sent)
 
     async def many(self, numbers: Sequence[int]) -> None:
-        await app.enqueue(*[noop.call(number, 0.0) for number in numbers])
+        if self.order.option == "children":
+            parts = [numbers[first : first + CHILDREN] for first in range(0, len(numbers), CHILDREN)]
+            await app.enqueue(*[group(*map(self._call, part)) for part in parts])
+        else:
+            await app.enqueue(*[self._call(number) for number in numbers])
+
+    def _call(self, number: int) -> Call[None]:
+        return said(number).call(number, 0.0)
 
     async def left(self) -> int:
         counts = await app.queue("default").counts()
@@ -34,4 +61,5 @@ class Here(Side):
         await app.close()
 
     def work(self) -> None:
-        run(app.worker("default", concurrency=self.order.concurrency).run())
+        concurrency = 2 if self.order.work == "cpu" else self.order.concurrency
+        run(app.worker("default", concurrency=concurrency).run())

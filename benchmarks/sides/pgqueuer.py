@@ -6,14 +6,14 @@ from typing import Any
 import asyncpg
 import orjson  # type: ignore[import-not-found]
 from pgqueuer import PgQueuer  # type: ignore[import-not-found]
-from pgqueuer.db import AsyncpgDriver  # type: ignore[import-not-found]
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver  # type: ignore[import-not-found]
 from pgqueuer.queries import Queries  # type: ignore[import-not-found]
 
+from benchmarks.sides.body import asynchronous, synchronous
 from benchmarks.sides.order import given
 from benchmarks.sides.side import Side, run
-from benchmarks.sides.tally import Tally
 
-tally = Tally(given())
+body, plain = asynchronous(given()), synchronous(given())
 
 
 class Here(Side):
@@ -24,7 +24,11 @@ class Here(Side):
 
     async def open(self) -> None:
         self.connection = await asyncpg.connect(self.order.url)
-        self.queries = Queries(AsyncpgDriver(self.connection))
+        # Calls at the same time need as many connections.
+        driver = (
+            AsyncpgPoolDriver(await asyncpg.create_pool(self.order.url, min_size=10)) if self.order.together else None
+        )
+        self.queries = Queries(driver or AsyncpgDriver(self.connection))
 
     async def one(self, number: int, sent: float) -> None:
         await self.queries.enqueue("noop", orjson.dumps({"n": number, "t": sent}))
@@ -46,9 +50,13 @@ class Here(Side):
         pool = await asyncpg.create_pool(self.order.url, min_size=4, max_size=10)
         worker = PgQueuer.from_asyncpg_pool(pool)
 
-        @worker.entrypoint("noop")
         async def noop(job: Any) -> None:
             arguments = orjson.loads(job.payload)
-            tally.hit(arguments["n"], arguments["t"])
+            await body(arguments["n"], arguments["t"])
 
+        def sync_noop(job: Any) -> None:
+            arguments = orjson.loads(job.payload)
+            plain(arguments["n"], arguments["t"])
+
+        worker.entrypoint("noop")(sync_noop if self.order.work == "thread" else noop)
         await worker.run(batch_size=self.order.options["batch"])

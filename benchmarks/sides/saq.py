@@ -7,15 +7,19 @@ from typing import Any
 import orjson  # type: ignore[import-not-found]
 from saq import Queue, Worker  # type: ignore[import-not-found]
 
+from benchmarks.sides.body import asynchronous, synchronous
 from benchmarks.sides.order import Order, given
 from benchmarks.sides.side import Side, run
-from benchmarks.sides.tally import Tally
 
-tally = Tally(given())
+body, plain = asynchronous(given()), synchronous(given())
 
 
 async def noop(_: Any, *, n: int, t: float) -> None:
-    tally.hit(n, t)
+    await body(n, t)
+
+
+def sync_noop(_: Any, *, n: int, t: float) -> None:
+    plain(n, t)
 
 
 class Here(Side):
@@ -43,4 +47,8 @@ class Here(Side):
 
     async def _work(self) -> None:
         await self.queue.connect()
-        await Worker(self.queue, functions=[noop], concurrency=self.order.concurrency).start()
+        await Worker(
+            self.queue,
+            functions=[("noop", sync_noop if self.order.work == "thread" else noop)],
+            concurrency=self.order.concurrency,
+        ).start()

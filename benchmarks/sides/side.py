@@ -43,24 +43,39 @@ class Side:
         """Be one worker until killed."""
         raise NotImplementedError
 
+    def limits(self, seconds: float) -> Any:
+        """What the store can do without a job system; only the side that is none knows."""
+        raise NotImplementedError
+
+    def run(self, main: Coroutine[Any, Any, Any]) -> Any:
+        """Run a part; a side that cannot live with uvloop says so here."""
+        return run(main)
+
+
+async def setup(side: Side) -> dict[str, Any]:
+    """Make the store ready."""
+    await _maybe(side.setup())
+    return {}
+
 
 async def fill(side: Side) -> dict[str, Any]:
-    """Enqueue the backlog: warm up, then one by one, then in bulk."""
+    """Enqueue the backlog: warm up, then one by one, then in bulk or many single calls together."""
     order = side.order
-    await _maybe(side.setup())
+    if not order.prepared:
+        await setup(side)
     await _maybe(side.open())
     first, second = order.warm, order.warm + order.one
     await _one_by_one(side, range(first))
     start = meter.read(order.server)
     await _one_by_one(side, range(first, second))
     middle = meter.read(order.server)
-    await _in_bulk(side, range(second, order.backlog))
+    await (_together if order.together else _in_bulk)(side, range(second, order.backlog))
     end = meter.read(order.server)
     await _maybe(side.close())
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}",
-        "one": meter.between(start, middle, order.one),
-        "bulk": meter.between(middle, end, order.bulk),
+        "one": meter.between(start, middle, order.one) if order.one else None,
+        "together" if order.together else "bulk": meter.between(middle, end, order.bulk) if order.bulk else None,
     }
 
 
@@ -80,6 +95,20 @@ async def pace(side: Side) -> dict[str, Any]:
     return {"left": left}
 
 
+async def left(side: Side) -> dict[str, Any]:
+    """How many jobs the store holds that have not ended."""
+    await _maybe(side.open())
+    count = await _maybe(side.left())
+    await _maybe(side.close())
+    return {"left": count}
+
+
+async def limits(side: Side) -> dict[str, Any]:
+    """What the store can do by itself, metric by metric."""
+    found: dict[str, Any] = await side.limits(side.order.seconds)
+    return found
+
+
 async def _one_by_one(side: Side, numbers: Sequence[int]) -> None:
     if inspect.iscoroutinefunction(side.one):
         for number in numbers:
@@ -95,6 +124,10 @@ async def _in_bulk(side: Side, numbers: Sequence[int]) -> None:
         return
     for first in range(0, len(numbers), side.order.chunk):
         await _maybe(side.many(numbers[first : first + side.order.chunk]))
+
+
+async def _together(side: Side, numbers: Sequence[int]) -> None:
+    await together(side, numbers, side.order.together)
 
 
 async def _steadily(side: Side, rate: float, jobs: Sequence[tuple[int, bool]]) -> None:
@@ -115,3 +148,9 @@ def run(main: Coroutine[Any, Any, Any]) -> Any:
     except ImportError:
         return asyncio.run(main)
     return uvloop.run(main)
+
+
+async def together(side: Side, numbers: Sequence[int], most: int) -> None:
+    """Enqueue with single calls, so many at once."""
+    for first in range(0, len(numbers), most):
+        await asyncio.gather(*[side.one(number, 0.0) for number in numbers[first : first + most]])
