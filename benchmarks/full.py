@@ -14,9 +14,10 @@ from typing import Any
 from benchmarks import contest, environments, exercises, page, table
 from benchmarks.contest import ALL, Contestant
 from benchmarks.exercises import BASE, Exercise, sized, small
+from benchmarks.figures import figures
 from benchmarks.goals import ANY, GOALS
 from benchmarks.quick import say
-from benchmarks.run import Lines, Session, Turn, figures
+from benchmarks.run import Lines, Session, Turn
 
 BEST = 2
 Pairs = list[tuple[Exercise, Contestant]]
@@ -54,7 +55,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stores", nargs="+", choices=sorted({side.store for side in ALL}), help="only on these")
     parser.add_argument("--sides", nargs="+", choices=sorted({side.name for side in ALL}), help="only these")
     parser.add_argument("--exercises", nargs="*", choices=names, default=names, help="only these after the first")
-    parser.add_argument("--out", type=Path, help="JSON lines, which are also what it goes on from (default: .bench/bench.jsonl)")
+    parser.add_argument(
+        "--out", type=Path, help="JSON lines, which are also what it goes on from (default: .bench/bench.jsonl)"
+    )
     parser.add_argument("--anew", action="store_true", help="forget what was measured before")
     parser.add_argument("--no-docs", dest="docs", action="store_false", help="leave docs/performance as it is")
     parser.add_argument("--docs-folder", type=Path, default=page.FOLDER, help=argparse.SUPPRESS)
@@ -69,9 +72,7 @@ def chosen(stores: Sequence[str] | None, names: Sequence[str] | None) -> tuple[C
     )
 
 
-def measure(
-    session: Session, sides: Sequence[Contestant], rounds: int, seconds: float, names: Sequence[str]
-) -> None:
+def measure(session: Session, sides: Sequence[Contestant], rounds: int, seconds: float, names: Sequence[str]) -> None:
     """All sides first, with the limits of their stores; then the best of them in everything else."""
     found: Found = {}
     stores = {side.store for side in sides}

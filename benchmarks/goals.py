@@ -1,9 +1,10 @@
 """The goals as values. A goal is a ratio within one run; above 1 Packhorse is ahead, for rates and latencies alike."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.figures import Figure
 from benchmarks.metrics import METRICS
 
 STORES = {
@@ -59,22 +60,6 @@ BOUNDS = (
     Bound("queued", "redis", 266),
     Bound("finished", "redis", 400),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One metric of one side: a value a round, and processor seconds a job where they are known."""
-
-    side: str
-    store: str
-    metric: str
-    values: Mapping[int, float]
-    cpu: Mapping[int, float] = field(default_factory=dict)
-
-    @property
-    def middle(self) -> float:
-        """The median of the rounds."""
-        return median(self.values.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 from benchmarks import environments, table
 from benchmarks.contest import QUICK, Contestant
 from benchmarks.exercises import BASE, Size
-from benchmarks.run import Lines, Session, Turn, figures
+from benchmarks.figures import figures
+from benchmarks.run import Lines, Session, Turn
 
 AGAIN = "measure again when the machine is idle"
 PLAN, ROUNDS, ONE, PACED = "quick", 3, 600, 100

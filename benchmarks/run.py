@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,9 +13,7 @@ from typing import Any
 
 from benchmarks import environments, places
 from benchmarks.contest import Contestant
-from benchmarks.exercises import BASE, OPTIONS, Exercise, Size
-from benchmarks.goals import Figure
-from benchmarks.metrics import METRICS
+from benchmarks.exercises import Exercise, Size
 from benchmarks.trial import Failed, trial
 
 Lines = list[dict[str, Any]]
@@ -112,43 +110,3 @@ def read(out: Path) -> Lines:
 def key(line: Mapping[str, Any]) -> tuple[Any, ...]:
     """What makes a trial the same as one of an earlier run: the plan, the exercise, the side as configured, the round."""
     return line["plan"], line["exercise"], line["round"], json.dumps(line["side"], sort_keys=True)
-
-
-def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    """What the lines say, a figure for each metric of each side; round 0 does not count."""
-    values: dict[tuple[str, str, str], dict[int, float]] = {}
-    spent: dict[tuple[str, str, str], dict[int, float]] = {}
-    for line in lines:
-        if "metrics" not in line or not line["round"]:
-            continue
-        for metric, told in line["metrics"].items():
-            for about in _abouts(line, metric):
-                values.setdefault(about, {})[line["round"]] = told["value"]
-                if told.get("cpu") is not None:
-                    spent.setdefault(about, {})[line["round"]] = told["cpu"]
-    return [*(Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()), *_gains(values)]
-
-
-def _abouts(line: Mapping[str, Any], metric: str) -> list[tuple[str, str, str]]:
-    """Side, store and metric of a figure: what a drained backlog tells is called after what was special about it."""
-    exercise, side, store = line["exercise"], line["side"]["name"], line["side"]["store"]
-    as_option = {"process": "option", "bulk": "option-bulk"}.get(metric)
-    if exercise in {option.name for option in OPTIONS}:
-        return [(f"{side}: {exercise}", store, as_option)] if as_option else []
-    if exercise == BASE.name:
-        # Peers are not asked for options yet.
-        plain = [(f"{side}: plain", store, as_option)] if as_option and side == "packhorse" else []
-        return [*([(side, store, metric)] if metric in METRICS else []), *plain]
-    if metric == "process":
-        return [(side, store, exercise)]
-    return [(side, store, metric)] if metric in METRICS and metric != "bulk" else []
-
-
-def _gains(values: Mapping[tuple[str, str, str], Mapping[int, float]]) -> list[Figure]:
-    """What a second worker brings, round by round."""
-    gains = []
-    for (side, store, metric), rounds in values.items():
-        single = values.get((side, store, "process"), {})
-        if metric == "two" and (both := rounds.keys() & single.keys()):
-            gains.append(Figure(side, store, "gain", {number: rounds[number] / single[number] for number in both}))
-    return gains

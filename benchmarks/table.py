@@ -5,7 +5,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.exercises import BASE
-from benchmarks.goals import ANY, BOUNDS, GOALS, STORES, Bound, Figure, Goal, Verdict, judge, kept
+from benchmarks.figures import Figure
+from benchmarks.goals import ANY, BOUNDS, GOALS, STORES, Bound, Goal, Verdict, judge, kept
 from benchmarks.metrics import METRICS
 
 Row = tuple[str, str, str, str, str, str, str, str]

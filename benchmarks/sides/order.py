@@ -14,7 +14,8 @@ class Order:
 
     ``work`` is what a job does: nothing (``noop``), the same as a sync function in a thread (``thread``), wait for 5 ms
     (``io``), or compute for about a millisecond in a process (``cpu``). ``option`` is what is said about each job: lanes,
-    unique and the like. ``together`` calls enqueue one job each at once, instead of the bulk. ``shared`` jobs are run by several processes.
+    unique and the like. ``together`` calls enqueue one job each at once, instead of the bulk. ``shared`` jobs are run by
+    several processes. ``prepared`` stores have their tables.
     """
 
     url: str

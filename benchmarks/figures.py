@@ -1,0 +1,88 @@
+"""What lines of trials say, as figures: the metrics of each side, and the limits of each store."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from benchmarks.exercises import BASE, OPTIONS
+from benchmarks.metrics import METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One metric of one side: a value a round, and processor seconds a job where they are known."""
+
+    side: str
+    store: str
+    metric: str
+    values: Mapping[int, float]
+    cpu: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def middle(self) -> float:
+        """The median of the rounds."""
+        return median(self.values.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a store does without any job system, where a metric could be without one."""
+
+    store: str
+    metric: str
+    what: str
+    values: Mapping[int, float]
+
+    @property
+    def middle(self) -> float:
+        """The median of the rounds."""
+        return median(self.values.values())
+
+
+def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
+    """What the lines say, a figure for each metric of each side; round 0 does not count."""
+    values: dict[tuple[str, str, str], dict[int, float]] = {}
+    spent: dict[tuple[str, str, str], dict[int, float]] = {}
+    for line in lines:
+        if "metrics" not in line or not line["round"]:
+            continue
+        for metric, told in line["metrics"].items():
+            for about in _abouts(line, metric):
+                values.setdefault(about, {})[line["round"]] = told["value"]
+                if told.get("cpu") is not None:
+                    spent.setdefault(about, {})[line["round"]] = told["cpu"]
+    return [*(Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()), *_gains(values)]
+
+
+def _abouts(line: Mapping[str, Any], metric: str) -> list[tuple[str, str, str]]:
+    """Side, store and metric of a figure: what a drained backlog tells is called after what was special about it."""
+    exercise, side, store = line["exercise"], line["side"]["name"], line["side"]["store"]
+    as_option = {"process": "option", "bulk": "option-bulk"}.get(metric)
+    if exercise in {option.name for option in OPTIONS}:
+        return [(f"{side}: {exercise}", store, as_option)] if as_option else []
+    if exercise == BASE.name:
+        plain = [(f"{side}: plain", store, as_option)] if as_option and side == "packhorse" else []
+        return [*([(side, store, metric)] if metric in METRICS else []), *plain]
+    if metric == "process":
+        return [(side, store, exercise)]
+    return [(side, store, metric)] if metric in METRICS and metric != "bulk" else []
+
+
+def _gains(values: Mapping[tuple[str, str, str], Mapping[int, float]]) -> list[Figure]:
+    """What a second worker brings, round by round."""
+    gains = []
+    for (side, store, metric), rounds in values.items():
+        single = values.get((side, store, "process"), {})
+        if metric == "two" and (both := rounds.keys() & single.keys()):
+            gains.append(Figure(side, store, "gain", {number: rounds[number] / single[number] for number in both}))
+    return gains
+
+
+def limits(lines: Sequence[Mapping[str, Any]]) -> list[Limit]:
+    """What the stores did without a job system."""
+    found: dict[tuple[str, str, str], dict[int, float]] = {}
+    for line in lines:
+        for metric, told in line.get("metrics", {}).get("limits", {}).items():
+            found.setdefault((line["side"]["store"], metric, told["what"]), {})[line["round"]] = told["value"]
+    return [Limit(*about, rounds) for about, rounds in found.items()]
