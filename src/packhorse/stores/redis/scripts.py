@@ -4,9 +4,6 @@ The header of a verb names its arguments: ``-- args: limit keep targets:1``. Pyt
 binds them to locals of the script, behind the common prelude. A plain name is one value. A name with a width stands
 for a list of rows and is given as one flat sequence; it travels flat after the number of its rows. Two values come
 before all others: the moment, empty where the server's clock rules, and whether events are wanted.
-
-The prelude comes in parts. The header of a part names what it gives to those behind it (``-- gives: key int``); all
-else it holds is its own.
 """
 
 import hashlib
@@ -18,12 +15,11 @@ from typing import Any
 
 import msgspec
 
+from packhorse.stores.redis.prelude import Prelude
+
 PRELUDE = ("call", "basics", "mirrors", "rows", "places", "records", "streams", "ends", "births", "effects", "mending")
 _PACKAGE = "packhorse.stores.redis"
 _ARGUMENTS = re.compile(r"^-- args: (.+)$", re.MULTILINE)
-_GIVES = re.compile(r"^-- gives: (.+)$", re.MULTILINE)
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_COMMENT = re.compile(r"--.*$", re.MULTILINE)
 _BORDER = re.compile(r"\b(commit|conclude)\w*\(")
 _STEP = "-- the step\n"
 
@@ -68,14 +64,6 @@ class Script(msgspec.Struct, frozen=True, dict=True):
         return values
 
 
-class Part(msgspec.Struct, frozen=True):
-    """A part of the prelude: its own locals end with it, for Lua knows no more than 200 at once."""
-
-    gives: frozenset[str]
-    words: frozenset[str]
-    text: str
-
-
 class Scripts:
     """All scripts by name. Another text in place of ``call.lua`` watches or disturbs every command they send."""
 
@@ -84,7 +72,7 @@ class Scripts:
         parts = {name: (folder / "prelude" / f"{name}.lua").read_text(encoding="utf-8") for name in PRELUDE}
         if call is not None:
             parts["call"] = call
-        self._parts = [_part(text) for text in parts.values()]
+        self._prelude = Prelude(parts.values())
         verbs = {
             path.name.removesuffix(".lua"): path.read_text(encoding="utf-8")
             for path in folder.iterdir()
@@ -108,27 +96,7 @@ class Scripts:
     def _script(self, name: str, verb: str) -> Script:
         parameters = tuple(_parameter(word) for header in _ARGUMENTS.findall(verb) for word in header.split())
         body = "\n".join((*(parameter.binding for parameter in parameters), verb))
-        text = "\n".join((*self._prelude(body), body))
-        return Script(name, text, parameters, bool(_BORDER.search(verb)))
-
-    def _prelude(self, body: str) -> list[str]:
-        """The parts that a verb needs, those that need each other too: setting up the rest would cost it time."""
-        needed: list[str] = []
-        words = _words(body)
-        for part in reversed(self._parts):
-            if words & part.gives:
-                needed.insert(0, part.text)
-                words |= part.words
-        return needed
-
-
-def _part(text: str) -> Part:
-    gives = " ".join(_GIVES.findall(text)).split()
-    return Part(frozenset(gives), _words(text), f"local {', '.join(gives)}\ndo\n{text}\nend")
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(_COMMENT.sub("", text)))
+        return Script(name, self._prelude.for_verb(body) + body, parameters, bool(_BORDER.search(verb)))
 
 
 @cache

@@ -257,10 +257,18 @@ local UNTOUCHED = {
 local function rare(kind) return setmetatable({ key = key(kind), type = 'hash' }, UNTOUCHED) end
 
 -- `jobs` stands first: its HSET is the first write of an enqueue, and the one that a full server refuses.
-jobs, live, ends, leases = busy(hash('jobs')), busy(hash('live')), busy(hash('ends')), busy(zset('leases'))
-tries, tombs, uniques = rare('tries'), rare('tombs'), rare('uniques')
-held, delivered, progress = rare('held'), rare('delivered'), rare('progress')
-stale, watched = rare('stale'), rare('watched')
+jobs = busy(hash('jobs'))
+live = busy(hash('live'))
+ends = busy(hash('ends'))
+leases = busy(zset('leases'))
+tries = rare('tries')
+tombs = rare('tombs')
+uniques = rare('uniques')
+held = rare('held')
+delivered = rare('delivered')
+progress = rare('progress')
+stale = rare('stale')
+watched = rare('watched')
 
 -- Numbers that rise by one for every arrival, so that what has the same moment keeps its order.
 local arrivals, arrived

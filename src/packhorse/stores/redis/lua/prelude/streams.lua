@@ -5,11 +5,11 @@ LIFECYCLE, LOG = 'packhorse.jobs', 10000
 local CHANGES = { 'l', 'h', 'd', 'r', 'w', 'k', 'c', 'p', 'u', 'q', 's' } -- as they follow each other in one call
 
 local published = {}
+offsets = {}
 function publish(stream, data, name)
   published[#published + 1] = { stream, data, name }
 end
 
-offsets = {}
 writers[#writers + 1] = function()
   for i = 1, #published do
     local stream, data, name = published[i][1], published[i][2], published[i][3]
