@@ -86,7 +86,7 @@ def small(exercise: Exercise, jobs: int) -> Size:
         case Kind.BYTES:
             return Size(max(2_000, min(jobs, 20_000)))
         case _:
-            return Size(max(FEWEST, min(jobs, 2_000)))
+            return Size(max(FEWEST, min(jobs, 500 if exercise.work == "cpu" else 8_000)))
 
 
 def sized(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any]) -> Size:

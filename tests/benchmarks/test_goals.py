@@ -2,7 +2,9 @@
 
 import pytest
 
-from benchmarks.goals import ANY, GOALS, METRICS, STORES, Figure, Goal, judge
+from benchmarks.figures import Figure
+from benchmarks.goals import ANY, BOUNDS, GOALS, STORES, Bound, Goal, judge, kept
+from benchmarks.metrics import METRICS
 
 
 def figure(side: str, *values: float, metric: str = "process", cpu: tuple[float, ...] = ()) -> Figure:
@@ -94,5 +96,28 @@ def test_figures_of_other_stores_and_metrics_do_not_count():
 
 
 def test_every_goal_speaks_of_a_metric_and_a_store_that_have_names():
-    assert {goal.metric for goal in GOALS} == set(METRICS)
-    assert {goal.store for goal in GOALS} == set(STORES)
+    assert {goal.metric for goal in (*GOALS, *BOUNDS)} <= set(METRICS)
+    assert {goal.store for goal in (*GOALS, *BOUNDS)} == set(STORES)
+
+
+def test_a_store_that_syncs_less_is_held_against_the_peers_of_its_kind():
+    ours = [Figure("packhorse", store, "process", {1: rate}) for store, rate in (("sqlite", 10), ("sqlite-normal", 30))]
+    peer = Figure("huey-no-fsync", "sqlite", "process", {1: 10})
+
+    assert verdict(Goal("process", "sqlite-normal", 3, ("huey-no-fsync",)), *ours, peer).ratio == 3
+    assert verdict(Goal("process", "sqlite", 3, ("huey-no-fsync",)), *ours, peer).ratio == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "wanted", "value", "holds"),
+    [("idle", 0.01, 0.009, True), ("idle", 0.01, 0.02, False), ("gain", 1.3, 1.4, True), ("gain", 1.3, 1.2, False)],
+)
+def test_a_bound_is_an_upper_one_where_less_is_better(metric, wanted, value, holds):
+    found = kept(Bound(metric, "redis", wanted), [figure("packhorse", value, metric=metric)])
+
+    assert found is not None
+    assert found[1] is holds
+
+
+def test_a_bound_without_a_figure_was_not_measured():
+    assert kept(Bound("idle", "redis", 1), [figure("saq", 1, metric="idle")]) is None

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.contest import QUICK, packhorse
-from benchmarks.environments import PINS, ROOT
+from benchmarks import exercises
+from benchmarks.contest import ALL, LIMITS, Contestant, packhorse
+from benchmarks.environments import PINS, ROOT, SIDES, Environment, of_python
+from benchmarks.exercises import BASE, MORE, OPTIONS, Exercise, Kind, Size
+from benchmarks.metrics import METRICS
 from benchmarks.places import opened
 from benchmarks.sides import meter
 from benchmarks.sides.order import VARIABLE, Order, given
@@ -68,7 +71,7 @@ def test_paced_jobs_are_timed_and_what_warms_up_is_not(tmp_path):
 def test_the_time_of_the_server_is_added_to_our_own():
     start, end = meter.Reading(0, 1, 10), meter.Reading(2, 2, 13)
 
-    assert meter.between(start, end, 4) == {"jobs": 4, "seconds": 2, "rate": 2, "cpu": 1}
+    assert meter.between(start, end, 4) == {"jobs": 4, "seconds": 2, "value": 2, "cpu": 1}
     assert meter.between(start, meter.Reading(2, 2, None), 4)["cpu"] is None
 
 
@@ -86,19 +89,69 @@ def test_the_children_of_a_server_count_when_they_have_ended_too():
         shell.communicate(b"\n")
 
 
+def tried(exercise: Exercise, size: Size, side: Contestant | None = None, store: str = "sqlite"):
+    """Put a side through an exercise in the environment of the tests."""
+    side = side or packhorse(store, size.jobs, "")
+    with opened(store) as place:
+        return trial(side, exercise, place, of_python(Path(sys.executable), side.script), size)
+
+
 def test_packhorse_goes_through_a_whole_trial():
-    with opened("sqlite") as place:
-        metrics = trial(packhorse("sqlite", 300, "full"), place, Path(sys.executable), one=50, paced=10)
+    metrics = tried(BASE, Size(300, one=50, paced=10))
 
     assert metrics["process"]["ran"] == 300
     assert metrics["one"]["jobs"] == 50
-    assert metrics["latency"]["jobs"] == 10
+    assert metrics["p50"]["jobs"] == 10
+    assert metrics["p50"]["value"] <= metrics["p99"]["value"] <= metrics["max"]["value"]
+    assert metrics["rss"]["value"] > 1_000_000 or not Path("/proc/self/status").exists()
+
+
+@pytest.mark.parametrize("exercise", [*MORE, *OPTIONS], ids=lambda exercise: exercise.name)
+def test_packhorse_goes_through_every_other_exercise(exercise):
+    paced = 10 if exercise.name in ("half", "idle") else 0
+    metrics = tried(exercise, Size(300, paced=paced, rate=100, seconds=0.1))
+
+    [told] = [metrics[name] for name in ("process", "together", "half-p50", "idle", "queued") if name in metrics]
+    assert told["value"] >= (0 if exercise.name == "idle" else 1e-9)
+    assert told.get("ran", 300) == 300
+
+
+def test_jobs_that_two_workers_share_are_counted_once():
+    metrics = tried(Exercise("two", Kind.DRAIN, workers=2), Size(2_000))
+
+    assert (metrics["process"]["ran"], metrics["process"]["twice"]) == (2_000, 0)
+
+
+@pytest.mark.parametrize("side", LIMITS, ids=lambda side: side.store)
+def test_the_limits_of_a_store_are_found_for_the_metrics_they_stand_beside(side):
+    metrics = tried(exercises.LIMITS, Size(0, seconds=0.01), side, side.store)
+
+    assert set(metrics["limits"]) == {"one", "bulk", "process"} <= set(METRICS)
+    assert all(told["value"] > 0 for told in metrics["limits"].values())
+
+
+def test_a_store_of_less_durability_is_opened_as_such():
+    with opened("sqlite-normal") as place:
+        assert place.empty().endswith("?synchronous=normal")
 
 
 def test_a_side_that_fails_says_why():
     nobody = replace(packhorse("sqlite", 300, "full"), script="nobody")
-    with opened("sqlite") as place, pytest.raises(Failed, match="No module named"):
-        trial(nobody, place, Path(sys.executable), one=50, paced=10)
+    with pytest.raises(Failed, match="No module named"):
+        tried(BASE, Size(300, one=50, paced=10), nobody)
+
+
+def test_a_worker_that_ends_is_told_with_what_it_said_last():
+    side = packhorse("sqlite", 300, "")
+    nowhere = "import sys; part = sys.argv[1]; part == 'work' and sys.exit('no luck'); print('{}')"
+    with opened("sqlite") as place, pytest.raises(Failed, match="the worker ended with 1; no luck"):
+        trial(
+            side,
+            Exercise("half", Kind.PACE),
+            place,
+            Environment((sys.executable, "-c", nowhere)),
+            Size(300, seconds=0.1),
+        )
 
 
 def test_pins_hold_names_and_versions_only():
@@ -107,13 +160,19 @@ def test_pins_hold_names_and_versions_only():
 
 
 def test_every_side_has_its_script_and_its_pins():
-    scripts = {side.script for side in QUICK}
-    assert scripts == {path.stem for path in PINS.glob("*.txt")}
-    assert [script for script in scripts if not (ROOT / "benchmarks" / "sides" / f"{script}.py").exists()] == []
+    sides = (*ALL, *LIMITS)
+    assert {side.environment for side in sides} == {path.stem for path in PINS.glob("*.txt")}
+    assert [side.script for side in sides if not list(SIDES.glob(f"{side.script}.*"))] == []
 
 
-def test_the_command_explains_itself():
+def test_every_side_has_a_name_of_its_own_on_its_store_and_does_what_there_is():
+    assert len({(side.name, side.store) for side in ALL}) == len(ALL)
+    assert {name for side in ALL for name in side.does} == {exercise.name for exercise in (*MORE, *OPTIONS)}
+
+
+@pytest.mark.parametrize("command", ["quick", "full"])
+def test_the_command_explains_itself(command):
     shown = subprocess.run(
-        [sys.executable, "-m", "benchmarks.quick", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", f"benchmarks.{command}", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "--out" in shown.stdout

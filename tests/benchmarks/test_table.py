@@ -6,19 +6,16 @@ import pytest
 
 from benchmarks import quick, run, table
 from benchmarks.contest import QUICK
-from benchmarks.goals import Figure, Goal
-from benchmarks.run import Plan
-from benchmarks.trial import last, share
-
-PLAN = Plan("quick", QUICK, 3, 10, 10)
+from benchmarks.figures import Figure, figures
+from benchmarks.goals import Bound, Goal
+from benchmarks.trial import last, share, spread
 
 
 def trial(name: str, number: int, rate: float, *, cpu: float | None = 1e-6) -> dict:
     side = next(side for side in QUICK if side.name == name and side.store in ("redis", "postgres"))
-    told = {"rate": rate, "cpu": cpu}
-    latency = {"p50": 1 / rate, "p99": 2 / rate}
-    metrics = {"process": told, "one": told, "bulk": told, "latency": latency}
-    return {"plan": "quick", "round": number, "side": asdict(side), "metrics": metrics}
+    told = {"value": rate, "cpu": cpu}
+    metrics = {"python": "CPython", "process": told, "one": told, "bulk": told, **spread([1 / rate, 2 / rate])}
+    return {"plan": "quick", "exercise": "base", "round": number, "side": asdict(side), "metrics": metrics}
 
 
 def words(text: str) -> list[str]:
@@ -27,18 +24,20 @@ def words(text: str) -> list[str]:
 
 def test_a_goal_has_the_word_met_or_missed_or_that_it_was_not_measured():
     goals = [Goal("process", "redis", wanted, (peer,)) for wanted, peer in ((5, "saq"), (5.1, "saq"), (1, "arq"))]
-    figures = [
+    found = [
         Figure("packhorse", "redis", "process", {1: 50, 2: 51, 3: 49}),
         Figure("saq", "redis", "process", {1: 10, 2: 11, 3: 9}),
+        Figure("packhorse", "redis", "idle", {1: 0.002, 2: 0.02, 3: 0.003}),
     ]
+    bounds = [Bound("idle", "redis", wanted) for wanted in (0.01, 0.001)] + [Bound("rss", "redis", 1)]
 
-    assert words(table.goal_table(figures, goals)) == ["met", "missed", "measured"]
+    assert words(table.goal_table(found, goals, bounds)) == ["met", "missed", "measured"] * 2
 
 
 def test_a_goal_judged_after_too_few_rounds_says_so():
-    figures = [Figure(side, "redis", "process", {1: 10}) for side in ("packhorse", "saq")]
+    found = [Figure(side, "redis", "process", {1: 10}) for side in ("packhorse", "saq")]
 
-    assert table.goal_table(figures, [Goal("process", "redis", 1, ("saq",))]).endswith("met (rounds: 1)")
+    assert table.goal_table(found, [Goal("process", "redis", 1, ("saq",))], []).endswith("met (rounds: 1)")
 
 
 def test_jobs_that_ran_twice_are_told():
@@ -50,16 +49,16 @@ def test_jobs_that_ran_twice_are_told():
 
 
 def test_rounds_become_one_figure_a_metric():
-    figures = run.figures([trial("saq", number, rate) for number, rate in ((1, 10), (2, 30), (3, 20))])
+    found = figures([trial("saq", number, rate) for number, rate in ((0, 99), (1, 10), (2, 30), (3, 20))])
 
-    [process] = [figure for figure in figures if figure.metric == "process"]
+    [process] = [figure for figure in found if figure.metric == "process"]
     assert (process.side, process.store, process.values) == ("saq", "redis", {1: 10, 2: 30, 3: 20})
     assert process.middle == 20
-    assert {figure.metric for figure in figures} == {"process", "one", "bulk", "p50", "p99"}
+    assert {figure.metric for figure in found} == {"process", "one", "bulk", "p50", "p99", "max"}
 
 
 def test_processor_time_that_is_not_known_is_left_out():
-    [figure, *_] = run.figures([trial("saq", 1, 10, cpu=None)])
+    [figure, *_] = figures([trial("saq", 1, 10, cpu=None)])
 
     assert figure.cpu == {}
 
@@ -67,12 +66,13 @@ def test_processor_time_that_is_not_known_is_left_out():
 def test_a_report_tells_what_could_not_be_measured_and_why():
     failed = {
         "plan": "quick",
+        "exercise": "base",
         "round": 0,
         "side": trial("saq", 1, 1)["side"],
         "error": "no environment: no such version",
     }
 
-    text = table.report([trial("packhorse", 1, 10), failed], run.figures([trial("packhorse", 1, 10)]))
+    text = table.report([trial("packhorse", 1, 10), failed], figures([trial("packhorse", 1, 10)]))
 
     assert "saq on redis, round 0: no environment: no such version" in text
     assert "kept 10 minutes" in text
@@ -83,6 +83,7 @@ def test_a_trial_is_known_again_by_its_plan_side_and_round():
 
     assert run.key(first) == run.key({**trial("saq", 1, 99), "error": "late"})
     assert run.key(first) != run.key(trial("saq", 2, 10))
+    assert run.key(first) != run.key({**first, "exercise": "two"})
     assert run.key(first) != run.key({**first, "side": {**first["side"], "jobs": 1}})
 
 
