@@ -33,7 +33,8 @@ def main() -> int:
         out.unlink(missing_ok=True)
     python = environments.choose(options.python)
     sides = chosen(options.stores, options.sides)
-    with Session(f"full, {options.seconds:g} s", python, out, say) as session:
+    servers = {"redis": "valkey"} if options.valkey else {}
+    with Session(plan(options), python, out, say, servers=servers) as session:
         if all("ended" in line for line in session.lines[-1:]) and session.lines:
             say(f"{out} has a whole run: nothing is measured; --anew begins another one")
         else:
@@ -44,6 +45,11 @@ def main() -> int:
     if options.docs:
         page.write(session.lines, options.docs_folder)
     return any("error" in line for line in session.lines)
+
+
+def plan(options: argparse.Namespace) -> str:
+    """What has to be the same for an interrupted run to go on."""
+    return f"full, {options.seconds:g} s" + (", on Valkey" if options.valkey else "")
 
 
 def arguments() -> argparse.Namespace:
@@ -57,6 +63,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--exercises", nargs="*", choices=names, default=names, help="only these after the first")
     parser.add_argument(
         "--out", type=Path, help="JSON lines, which are also what it goes on from (default: .bench/bench.jsonl)"
+    )
+    parser.add_argument(
+        "--valkey", action="store_true", help="a server of Valkey instead of Redis; streaq needs Redis 7 or that"
     )
     parser.add_argument("--anew", action="store_true", help="forget what was measured before")
     parser.add_argument("--no-docs", dest="docs", action="store_false", help="leave docs/performance as it is")

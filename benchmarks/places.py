@@ -34,21 +34,21 @@ class Place:
 
 
 @contextmanager
-def opened(store: str) -> Iterator[Place]:
-    """A place for as long as the block runs."""
+def opened(store: str, *, server: str | None = None) -> Iterator[Place]:
+    """A place for as long as the block runs, on another server of the same kind if one is named."""
     if store in FILES:
         with _files(FILES[store]) as place:
             yield place
     else:
-        with servers.running(store, *SETTINGS[store]) as server:
-            assert server.process is not None
+        with servers.running(server or store, *SETTINGS[store]) as running:
+            assert running.process is not None
             empty, weigh = (_postgres, _postgres_bytes) if store == "postgres" else (_redis, _redis_bytes)
-            what = f"{store} {server.version} ({server.source}), {' '.join(SETTINGS[store])}"
+            what = f"{server or store} {running.version} ({running.source}), {' '.join(SETTINGS[store])}"
             yield Place(
                 what,
-                server.process.pid,
-                lambda: asyncio.run(empty(server.url)),
-                lambda: asyncio.run(weigh(server.url)),
+                running.process.pid,
+                lambda: asyncio.run(empty(running.url)),
+                lambda: asyncio.run(weigh(running.url)),
             )
 
 

@@ -33,11 +33,14 @@ class Turn:
 class Session:
     """Servers that stay up and environments for all turns of a plan, and a file that gets a line for each."""
 
-    def __init__(self, plan: str, python: str, out: Path, say: Say) -> None:
+    def __init__(
+        self, plan: str, python: str, out: Path, say: Say, *, servers: Mapping[str, str] | None = None
+    ) -> None:
         self.lines = read(out)
         self._plan, self._python, self._out, self._say = plan, python, out, say
         self._done = {key(line): line for line in self.lines if "metrics" in line}
         self._places: dict[str, places.Place] = {}
+        self._servers = servers or {}
         self._inside: dict[str, environments.Environment | str] = {}
         self._stack = ExitStack()
 
@@ -91,7 +94,7 @@ class Session:
 
     def _place(self, store: str) -> places.Place:
         if store not in self._places:
-            self._places[store] = self._stack.enter_context(places.opened(store))
+            self._places[store] = self._stack.enter_context(places.opened(store, server=self._servers.get(store)))
             self.keep({"store": store, "what": self._places[store].what})
         return self._places[store]
 

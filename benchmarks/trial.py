@@ -163,7 +163,8 @@ def share(ordered: Sequence[float], part: float) -> float:
 
 def last(text: str) -> str:
     """The last line that says something: of a traceback, the error."""
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
+    said = (line.strip(" |+-") for line in reversed(text.splitlines()))  # groups of errors are framed
+    return next(filter(None, said), "it said nothing")
 
 
 # -- the processes of a trial

@@ -106,6 +106,7 @@ def test_a_share_of_values_is_the_nearest_rank(count, part, expected):
 
 def test_of_a_traceback_the_error_is_told():
     assert last("Traceback\n  File\nValueError: no\n\n") == "ValueError: no"
+    assert last("  | ExceptionGroup\n    | ValueError: no\n    +-----------\n") == "ValueError: no"
     assert last("") == "it said nothing"
 
 
