@@ -85,7 +85,7 @@ async def write(store: Store, count: int) -> None:
 async def test_the_journal_stays_short_while_others_read_without_a_pause(store: Store, tmp_path: Path, monkeypatch):
     """Each of two begins before the other ends, so at every commit somebody still needs what is in the journal."""
     monkeypatch.setattr(file, "LONG_JOURNAL", 24 << 20)
-    monkeypatch.setattr(file, "READERS_PATIENCE", 10_000)  # the machine may be slow
+    monkeypatch.setattr(file, "LONGEST_PAUSE", 0)
     path, longest, over = tmp_path / "store.db", 0, threading.Event()
     turns = [threading.Event(), threading.Event()]
 
@@ -95,7 +95,7 @@ async def test_the_journal_stays_short_while_others_read_without_a_pause(store: 
                 connection.execute("BEGIN")
                 connection.execute("SELECT count(*) FROM moment").fetchone()
                 others.set()
-                mine.wait()
+                mine.wait(1)  # the other may be held up
                 mine.clear()
                 over.wait(0.03)
                 connection.execute("COMMIT")
@@ -113,14 +113,14 @@ async def test_the_journal_stays_short_while_others_read_without_a_pause(store: 
         for reader in readers:
             reader.join()
 
-    assert longest < 2 * (24 << 20), f"{longest:,}"
+    assert longest < 3 * (24 << 20), f"{longest:,}"
 
 
 async def test_a_reader_that_stays_keeps_the_journal_only_as_long_as_it_stays(
     store: Store, tmp_path: Path, monkeypatch
 ):
     monkeypatch.setattr(file, "LONG_JOURNAL", 1 << 20)
-    monkeypatch.setattr(file, "READERS_PAUSE", 0)
+    monkeypatch.setattr(file, "LONGEST_PAUSE", 0)
     monkeypatch.setattr(file, "READERS_PATIENCE", 1)
     journal = Path(f"{tmp_path}/store.db-wal")
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as reader:

@@ -25,8 +25,8 @@ SOUND = (3, 51, 3)  # before it, two connections that write and checkpoint at on
 BUSY_SECONDS = 30
 CHECKPOINT_PAGES = 4000
 LONG_JOURNAL = 64 * 1024 * 1024
-READERS_PATIENCE = 500  # milliseconds that writers wait for readers to leave a journal that has become long
-READERS_PAUSE = 5_000_000  # microseconds until they are waited for again
+READERS_PATIENCE = 200  # milliseconds that writers wait for readers to leave a journal that has become long
+READERS_PAUSE, LONGEST_PAUSE = 500_000, 32_000_000  # microseconds until they are waited for again, doubled each time
 PRAGMAS = ("cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
 
 _LOG = logging.getLogger("packhorse")
@@ -42,7 +42,7 @@ class File:
         self._pragmas = (f"synchronous = {synchronous}", *PRAGMAS)
         self._lock: int | None = None
         self._wal = Path(f"{path}-wal")
-        self._next_emptying = 0
+        self._next_emptying = self._pause = 0
 
     def create(self) -> sqlite3.Connection:
         """The first connection to write with; the file is there afterwards, and its lock."""
@@ -97,12 +97,15 @@ class File:
     def shorten(self, connection: sqlite3.Connection) -> None:
         """Empty a journal that has become long, under the lock: a commit empties it only while nobody reads.
 
-        Readers are waited for, but not for long: one that stays is asked again later.
+        Readers are waited for, but not for long: one that stays is waited for again later.
         """
         if self.memory or SYSTEM.steady() < self._next_emptying or self._journal() <= LONG_JOURNAL:
             return
-        if self._emptied(connection, "TRUNCATE") is None:
-            self._next_emptying = SYSTEM.steady() + READERS_PAUSE
+        if self._emptied(connection, "TRUNCATE") is not None:
+            self._pause = 0
+        else:
+            self._pause = min(max(2 * self._pause, READERS_PAUSE), LONGEST_PAUSE)
+            self._next_emptying = SYSTEM.steady() + self._pause
 
     def make_room(self, connection: sqlite3.Connection) -> bool:
         """On a full disk, let the journal begin anew in the room it has, and say whether there was any in use."""
