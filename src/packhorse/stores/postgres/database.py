@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
@@ -20,8 +20,10 @@ from packhorse.errors import (
 from packhorse.stores.postgres.address import Address, Urls
 
 Row = asyncpg.Record
+Prepare = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 
 CONNECT = 10.0
+BYE = 2.0
 HOT = 4.0  # for what a worker repeats by itself: it is back soon after a way that swallowed its words
 _COMMAND = 10.0
 _TRIES = 8
@@ -90,7 +92,7 @@ class Database:
             return
         self._listen = self._address.listens(pooled=pooled)
         pool = pool_of(
-            self._address.urls, pooled=pooled, size=(0, self._size), command=_COMMAND, init=self._prepare, reset=_leave
+            self._address.urls, self._prepare, pooled=pooled, size=(0, self._size), command=_COMMAND, reset=_leave
         )
         try:
             await pool
@@ -103,12 +105,13 @@ class Database:
         pool, self._pool = self._pool, None
         if pool is None or self._pid != os.getpid():
             return
-        if self._running:
-            await asyncio.wait(self._running, timeout=_COMMAND)
         try:
-            await asyncio.wait_for(pool.close(), CONNECT)
-        except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            pool.terminate()
+            if self._running:
+                await asyncio.wait(self._running, timeout=_COMMAND)
+            with contextlib.suppress(*_DRIVER):
+                await asyncio.wait_for(pool.close(), BYE)
+        finally:
+            pool.terminate()  # whatever is left, also if nobody waits for this any more
 
     async def read(self, sql: str, *params: object) -> list[Row]:
         """The rows of a statement that changes nothing."""
@@ -192,7 +195,7 @@ class Database:
             _translate(error, lost)
         finally:
             # The driver asks the server to cancel what took too long, and waits for that: nobody else has to.
-            self._begun(pool.release(connection, timeout=CONNECT))
+            self._begun(pool.release(connection, timeout=BYE))
 
 
 async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -200,12 +203,18 @@ async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
 
 
 def pool_of(
-    urls: Urls, *, pooled: bool, size: tuple[int, int], command: float, **options: Any
+    urls: Urls, prepare: Prepare, *, pooled: bool, size: tuple[int, int], command: float, **options: Any
 ) -> "asyncpg.Pool[asyncpg.Record]":
-    """A pool whose connections lead to the first server that takes writes."""
+    """A pool whose connections lead to the first server that takes writes, each prepared once."""
 
     async def connect(*_: object, **given: Any) -> "asyncpg.Connection[asyncpg.Record]":
-        return await _reached(urls, **given)
+        connection = await _reached(urls, **given)
+        try:
+            await prepare(connection)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
 
     return asyncpg.create_pool(
         connect=connect,
@@ -238,7 +247,7 @@ async def _connected(urls: Urls) -> "asyncpg.Connection[asyncpg.Record]":
 
 async def _hang_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     try:
-        await connection.close(timeout=CONNECT)
+        await connection.close(timeout=BYE)
     except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         connection.terminate()
 

@@ -49,14 +49,18 @@ class PostgresJobs:
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it."""
         caps.items("jobs", jobs)
-        given = wire.jobs(jobs)
-        taken = await self._namespace.write(
-            "enqueue", given.texts, given.keyed, given.laned, self._namespace.events, self._namespace.now()
-        )
         receipts = [Receipt(job.id, True) for job in jobs]
-        for n, holder in taken:
+        for n, holder in await self._enqueued(jobs):
             receipts[n - 1] = Receipt(holder, False)
         return receipts
+
+    async def _enqueued(self, jobs: Sequence[NewJob]) -> list[Row]:
+        """Store jobs, the short way if all are plain, and answer number and holder of those whose place is taken."""
+        events, now = self._namespace.events, self._namespace.now()
+        if (columns := wire.plain(jobs)) is not None:
+            return await self._namespace.write("enqueue_plain", *columns, events, now)
+        given = wire.jobs(jobs)
+        return await self._namespace.write("enqueue", given.texts, given.keyed, given.laned, events, now)
 
     async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""

@@ -46,7 +46,7 @@ class Lounge:
             raise StoreClosed("The store is not open here: call `await store.open()` first")
         if self._pool is None:
             self._pid = os.getpid()
-            self._pool = pool_of(self._urls, pooled=self._pooled, size=(0, MOST), command=COMMAND)
+            self._pool = pool_of(self._urls, _plain, pooled=self._pooled, size=(0, MOST), command=COMMAND)
         try:
             async with self._opening:
                 await self._pool  # makes it ready, the first time
@@ -234,6 +234,10 @@ class PostgresTransaction:
         connection, self._connection = self._connection, None
         if connection is not None:
             await self._lounge.take_back(connection, sound=sound)
+
+
+async def _plain(_connection: Connection) -> None:
+    """A connection for the user's own statements is as the driver made it."""
 
 
 def _count(status: str) -> int:

@@ -13,6 +13,7 @@ from packhorse.errors import InvalidName, TooManyEffects
 from packhorse.model import caps
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.event import LIFECYCLE
+from packhorse.model.ids import chosen
 from packhorse.model.job import KEEP_DONE, Failure, Keep, NewJob
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
@@ -104,6 +105,22 @@ class Settling(msgspec.Struct):
     tokens: list[bytes]
     results: list[bytes | None]
     unusual: str | None
+
+
+def plain(new: Sequence[NewJob]) -> tuple[list[Any], ...] | None:
+    """Jobs to enqueue as columns, if all are ready at once, concern no others and have ids that nobody chose."""
+    for job in new:
+        if job.lane or job.unique or job.parent or job.children or job.delay or job.at or chosen(job.id):
+            return None
+    return (
+        [job.id for job in new],
+        [job.task for job in new],
+        [job.queue for job in new],
+        [job.priority for job in new],
+        [job.tenant for job in new],
+        [job.headers for job in new],
+        [job.payload for job in new],
+    )
 
 
 def jobs(new: Sequence[NewJob]) -> Runs:

@@ -18,7 +18,7 @@ BEGIN
             ARRAY(SELECT value::uuid FROM json_array_elements_text(v_given -> 'tokens')),
             ARRAY(SELECT convert_to(value, 'UTF8') FROM json_array_elements_text(v_given -> 'results')),
             (v_given ->> 'unusual')::json,
-            NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL,
             (v_given ->> 'keep_count')::bigint,
             (v_given ->> 'keep_age')::bigint,
             (v_given ->> 'failures')::integer,

@@ -1,0 +1,119 @@
+"""A TCP proxy whose wire goes bad in several ways, and is healed."""
+
+import asyncio
+import contextlib
+import enum
+import socket
+import struct
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+
+class Wire(enum.Enum):
+    """What happens to bytes and to those who connect."""
+
+    WELL = "passes on"
+    REFUSE = "refuses everybody, and cuts those who are there"
+    HOLE = "swallows all bytes; who was there then is never answered"
+    CUT = "resets a connection after some bytes"
+    MUTE = "passes requests on, and swallows answers"
+    SLOW = "passes one byte a second"
+
+
+class BadWire:
+    """Passes bytes on as long as it is well; ``cut`` is after how many bytes a connection is reset."""
+
+    def __init__(self, url: str, *, cut: int = 2000) -> None:
+        self._parts = urlsplit(url)
+        self._cut = cut
+        self._state = Wire.WELL
+        self._server: asyncio.Server | None = None
+        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self.harmed = 0
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["BadWire"]:
+        """Serve as long as the block runs."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._port = self._server.sockets[0].getsockname()[1]
+        user = f"{self._parts.username}@" if self._parts.username else ""
+        self.url = self._parts._replace(netloc=f"{user}127.0.0.1:{self._port}").geturl()
+        try:
+            yield self
+        finally:
+            self._server.close()
+            self._drop_all()
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def becomes(self, state: Wire) -> None:
+        """Go bad, or be healed: those who were cut off then have to connect anew."""
+        if state is Wire.REFUSE:
+            assert self._server is not None
+            self._server.close()
+            self._drop_all()
+        elif self._state is Wire.REFUSE:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._state = state
+
+    def _drop_all(self) -> None:
+        for task in list(self._open):
+            task.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = writer
+        task.add_done_callback(self._open.pop)
+        upstream, down = await asyncio.open_connection(self._parts.hostname, self._parts.port)
+        ways = [
+            asyncio.ensure_future(self._pass(reader, down, answers=False)),
+            asyncio.ensure_future(self._pass(upstream, writer, answers=True)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            _reset(writer)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            for end in (writer, down):
+                end.close()
+
+    async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool) -> None:
+        passed = 0
+        lost = False
+        with contextlib.suppress(ConnectionError):
+            while data := await source.read(1 << 16):
+                state = self._state
+                self.harmed += state is not Wire.WELL
+                lost = lost or state is Wire.HOLE or (state is Wire.MUTE and answers)
+                if lost:  # a stream with a gap in it is of no use to anybody
+                    continue
+                if state is Wire.SLOW:
+                    await self._trickle(data, target)
+                    continue
+                if state is Wire.CUT:
+                    passed += len(data)
+                    if passed > self._cut:
+                        _reset(target)
+                        return
+                target.write(data)
+                await target.drain()
+
+    async def _trickle(self, data: bytes, target: asyncio.StreamWriter) -> None:
+        for at in range(len(data)):
+            if self._state is not Wire.SLOW:
+                target.write(data[at:])
+                break
+            target.write(data[at : at + 1])
+            await asyncio.sleep(1)
+        await target.drain()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close as a router does that has forgotten the connection."""
+    line = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
