@@ -17,7 +17,7 @@ from benchmarks.exercises import BASE, Exercise, sized, small
 from benchmarks.figures import figures
 from benchmarks.goals import ANY, GOALS
 from benchmarks.quick import say
-from benchmarks.run import Lines, Session, Turn
+from benchmarks.run import Lines, Session, Turn, failed
 
 BEST = 2
 Pairs = list[tuple[Exercise, Contestant]]
@@ -35,8 +35,8 @@ def main() -> int:
     sides = chosen(options.stores, options.sides)
     servers = {"redis": "valkey"} if options.valkey else {}
     with Session(plan(options), python, out, say, servers=servers) as session:
-        if all("ended" in line for line in session.lines[-1:]) and session.lines:
-            say(f"{out} has a whole run: nothing is measured; --anew begins another one")
+        if whole(session.lines):
+            say(f"{out} has a whole run, so nothing is measured; --anew begins another one")
         else:
             session.keep({"begun": round(time.time()), **page.circumstances()})
             measure(session, sides, options.rounds, options.seconds, options.exercises)
@@ -44,7 +44,12 @@ def main() -> int:
     print(table.report(session.lines, figures(session.lines)))
     if options.docs:
         page.write(session.lines, options.docs_folder)
-    return any("error" in line for line in session.lines)
+    return bool(failed(session.lines))
+
+
+def whole(lines: Lines) -> bool:
+    """Whether nothing is left to be measured, nor to be tried again."""
+    return bool(lines) and "ended" in lines[-1] and not failed(lines)
 
 
 def plan(options: argparse.Namespace) -> str:

@@ -44,11 +44,12 @@ def opened(store: str, *, server: str | None = None) -> Iterator[Place]:
             assert running.process is not None
             empty, weigh = (_postgres, _postgres_bytes) if store == "postgres" else (_redis, _redis_bytes)
             what = f"{server or store} {running.version} ({running.source}), {' '.join(SETTINGS[store])}"
+            url = running.url.replace("valkey://", "redis://")  # the scheme that all sides know
             yield Place(
                 what,
                 running.process.pid,
-                lambda: asyncio.run(empty(running.url)),
-                lambda: asyncio.run(weigh(running.url)),
+                lambda: asyncio.run(empty(url)),
+                lambda: asyncio.run(weigh(url)),
             )
 
 

@@ -14,7 +14,7 @@ from benchmarks import environments, table
 from benchmarks.contest import QUICK, Contestant
 from benchmarks.exercises import BASE, Size
 from benchmarks.figures import figures
-from benchmarks.run import Lines, Session, Turn
+from benchmarks.run import Lines, Session, Turn, failed
 
 AGAIN = "measure again when the machine is idle"
 PLAN, ROUNDS, ONE, PACED = "quick", 3, 600, 100
@@ -35,7 +35,7 @@ def main() -> int:
     lines = session.lines
     print(heading(lines, load, time.monotonic() - begun))
     print(table.report(lines, figures(lines)))
-    return any("error" in line for line in lines)
+    return bool(failed(lines))
 
 
 def turns(sides: Sequence[Contestant], rounds: int) -> Iterator[Turn]:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -108,6 +108,12 @@ def read(out: Path) -> Lines:
         except ValueError:
             continue
     return lines
+
+
+def failed(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Trials that failed, the last time that they were tried."""
+    latest = {key(line): line for line in lines if "side" in line}
+    return [line for line in latest.values() if "error" in line]
 
 
 def key(line: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from benchmarks.exercises import BASE
 from benchmarks.figures import Figure
 from benchmarks.goals import ANY, BOUNDS, GOALS, STORES, Bound, Goal, Verdict, judge, kept
 from benchmarks.metrics import METRICS
+from benchmarks.run import failed
 
 Row = tuple[str, str, str, str, str, str, str, str]
 ENOUGH = 3  # fewer rounds prove nothing, and are told
@@ -94,7 +95,7 @@ def report(lines: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str
 
 def faults(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """What went wrong: trials that failed, and jobs that ran more than once."""
-    told = [f"  {_name(line)}: {line['error']}" for line in lines if "error" in line]
+    told = [f"  {_name(line)}: {line['error']}" for line in failed(lines)]
     told += [f"  {_name(line)}: {twice} of its jobs ran twice" for line in lines if (twice := _twice(line))]
     return ["\n".join(("Went wrong", *told))] if told else []
 
