@@ -21,6 +21,9 @@ KILLS, PAYMENTS, CENTS = 6, 120, 1000
 NAMES = [f"account {number}" for number in range(5)]
 
 
+pytestmark = pytest.mark.xdist_group("payments")  # on a server all share the tables of the bank
+
+
 @pytest.fixture(params=[kind for kind in kinds() if kind in ("sqlite", "postgres")])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)

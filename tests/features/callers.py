@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from packhorse import App
+from tests.conftest import room
 
 PLACES = itertools.count()
-TABLE = "create table if not exists mine (n integer primary key)"
+MINE = f"mine_{room()}"  # a table of the user's own, and of this process of the run
+TABLE = f"create table if not exists {MINE} (n integer primary key)"
 
 
 class Transaction:
@@ -25,7 +27,7 @@ class Transaction:
 
     async def write(self, number: int) -> None:
         """Write a row of the caller's own."""
-        await self.execute(f"insert into mine (n) values ({number})")
+        await self.execute(f"insert into {MINE} (n) values ({number})")
 
     async def enqueue(self, *calls: Any) -> Any:
         """Enqueue within the transaction, and answer the handle of the first."""

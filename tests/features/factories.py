@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from packhorse import current
-from tests.features.callers import known_to_django
+from tests.features.callers import MINE, known_to_django
 
 PLACES = itertools.count()
 Handler = Callable[..., Any]
@@ -113,7 +113,7 @@ class Factories:
 
 
 def sql(number: int) -> str:
-    return f"insert into mine (n) values ({number})"
+    return f"insert into {MINE} (n) values ({number})"
 
 
 def plainly(number: int, fail: bool = False) -> None:

@@ -17,6 +17,7 @@ from packhorse import App, ConfigError, current, exponential
 from packhorse.errors import NoTransactions, OtherDatabase
 from packhorse.telemetry.names import Name
 from tests.conftest import kinds
+from tests.features.callers import MINE
 from tests.features.factories import Factories
 from tests.features.making import run
 
@@ -31,8 +32,8 @@ class Mine:
     def __init__(self, kind: str, url: str) -> None:
         self._connect: Any = psycopg.connect if kind == "postgres" else sqlite3.connect
         self._address = url if kind == "postgres" else url.removeprefix("sqlite:///")
-        self.run("create table if not exists mine (n integer primary key)")
-        self.run("delete from mine")
+        self.run(f"create table if not exists {MINE} (n integer primary key)")
+        self.run(f"delete from {MINE}")
 
     def run(self, sql: str) -> list[int]:
         connection = self._connect(self._address)
@@ -45,7 +46,7 @@ class Mine:
         return [number for (number,) in found]
 
     def rows(self) -> list[int]:
-        return self.run("select n from mine order by n")
+        return self.run(f"select n from {MINE} order by n")
 
 
 @pytest.fixture
@@ -64,11 +65,11 @@ class TestFromTheStore:
     async def test_s31_an_async_and_a_plain_handler_write_with_their_jobs(self, live: App, mine: Mine):
         @live.task(transaction=True, attempts=1)
         async def on_loop(number: int) -> int:
-            return int(await current().tx.execute(f"insert into mine values ({number})"))
+            return int(await current().tx.execute(f"insert into {MINE} values ({number})"))
 
         @live.task(transaction=True, attempts=1)
         def in_thread(number: int, fail: bool = False) -> int:
-            changed = current().tx.execute(f"insert into mine values ({number})")
+            changed = current().tx.execute(f"insert into {MINE} values ({number})")
             if fail:
                 raise ValueError("no")
             return int(changed)
@@ -90,7 +91,7 @@ class TestFromTheStore:
 
         @live.task(transaction=True)
         async def before() -> None:
-            await current().tx.execute("insert into mine values (1)")
+            await current().tx.execute(f"insert into {MINE} values (1)")
             current().enqueue(after.call())
 
         await before.enqueue()
@@ -165,7 +166,7 @@ async def test_a_session_of_another_database_is_refused_with_advice(live: App, t
 
     @live.task(transaction=lambda: sqlite3.connect(other), attempts=1)
     def work() -> None:
-        current().tx.execute("create table mine (n integer)")
+        current().tx.execute(f"create table {MINE} (n integer)")
 
     job = await work.enqueue()
     await run(live)
@@ -199,7 +200,7 @@ async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_
 
     @live.task(transaction=True, backoff=AT_ONCE)
     async def slow() -> None:
-        await current().tx.execute("insert into mine values (1)")
+        await current().tx.execute(f"insert into {MINE} values (1)")
         if current().attempt == 1:
             began.set()
             await asyncio.sleep(5)

@@ -14,7 +14,7 @@ from packhorse import App, InvalidInput, chain, group
 from packhorse.errors import OtherDatabase
 from packhorse.jobs.portal import PORTAL
 from tests.conftest import kinds, namespace
-from tests.features.callers import TABLE, Callers
+from tests.features.callers import MINE, TABLE, Callers
 from tests.features.conftest import Make
 from tests.features.making import PATIENCE, everything
 
@@ -58,7 +58,7 @@ async def scene_at(make: Make, kind: str, url: str, name: str) -> AsyncIterator[
     async with scene.opened() as begin:
         transaction = await begin()
         await transaction.execute(TABLE)
-        await transaction.execute("delete from mine")
+        await transaction.execute(f"delete from {MINE}")
         await transaction.commit()
     yield scene
     await asyncio.to_thread(scene.app.sync.close)

@@ -17,7 +17,7 @@ import pytest
 from packhorse import App
 from packhorse.jobs.portal import PORTAL
 from tests.conftest import kinds
-from tests.features.callers import TABLE, Callers
+from tests.features.callers import MINE, TABLE, Callers
 from tests.features.making import everything, until
 
 WRITERS = 8
@@ -123,13 +123,13 @@ def _connected(kind: str, url: str) -> Any:
 def _prepare(kind: str, url: str) -> None:
     connection = _connected(kind, url)
     connection.execute(TABLE)
-    connection.execute("delete from mine")
+    connection.execute(f"delete from {MINE}")
     connection.commit()
     connection.close()
 
 
 def _rows(kind: str, url: str) -> list[int]:
     connection = _connected(kind, url)
-    rows = sorted(row[0] for row in connection.execute("select n from mine").fetchall())
+    rows = sorted(row[0] for row in connection.execute(f"select n from {MINE}").fetchall())
     connection.close()
     return rows
