@@ -107,12 +107,12 @@ async def test_on_a_terminal_it_goes_on_until_ctrl_c_and_then_sums_up(shell: She
     demo = shell.terminal("demo")
     await demo.until("Ctrl-C ends it")
     await demo.until("20 parcels wait in a paused queue")
-    seen = demo.text
+    for words in ("queue", "waits", "claimed", "order-confirmation", "workers ["):
+        await demo.until(words)
 
     demo.type(CTRL_C)
 
     assert await demo.ended() == 0
-    assert all(words in seen for words in ("queue", "waits", "claimed", "order-confirmation", "workers ["))
     summary = demo.text.rpartition("\x1b[?1049l")[2]
     assert all(words in summary for words in ("120 orders: all done, each once", "orders that flow", "What next:"))
     assert "Traceback" not in demo.text
