@@ -1,0 +1,182 @@
+"""Who may do what in PostgreSQL, what the tables are set to, and steps of the layout while an older release works."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from packhorse.errors import SchemaMismatch, StoreError
+from packhorse.model.effect import Publish, Put
+from packhorse.model.finding import Grade
+from packhorse.model.job import Unique
+from packhorse.model.outcome import Done
+from packhorse.model.worker import Worker
+from packhorse.stores.postgres.store import PostgresStore
+from packhorse.stores.sql.migrate import Migration
+from tests.conftest import kinds
+from tests.making import end, found, laned, new, new_id, put_in, take
+
+if "postgres" not in kinds():
+    pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
+
+pytestmark = pytest.mark.parametrize("kind", ["postgres"])
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "postgresql.md"
+NARROW = ("ready", "due", "leases", "waits")
+
+
+@pytest.fixture
+async def raw(url: str) -> AsyncIterator[Any]:
+    """A connection of the owner."""
+    connection = await asyncpg.connect(url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def schema(raw: Any) -> AsyncIterator[str]:
+    """A name for a schema that is there for one test."""
+    name = f"shop_{os.urandom(4).hex()}"
+    yield name
+    await raw.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@pytest.fixture
+async def small(raw: Any, url: str, schema: str) -> AsyncIterator[str]:
+    """The address of a role that has what the page on PostgreSQL grants, and nothing else."""
+    role = f"worker_{schema}"
+    owner = PostgresStore(url, namespace=schema)
+    await owner.migrate()
+    await raw.execute(f"CREATE ROLE {role} LOGIN")
+    [text] = re.findall(r"```sql\n-- what an app needs\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    await raw.execute(
+        text.replace("packhorse_app", role).replace("packhorse_owner", "postgres").replace("packhorse", schema)
+    )
+    yield urlsplit(url)._replace(netloc=urlsplit(url).netloc.replace("postgres@", f"{role}@")).geturl()
+    await raw.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
+
+
+async def test_a_role_with_the_granted_rights_can_do_all_that_an_app_does(small, schema):
+    store = PostgresStore(small, namespace=schema)
+    await store.open()
+    await put_in(store, new(), laned(), laned(), new(delay=1), new(unique=Unique("a")), new(children=1))
+    leases = await take(store, 10)
+    for lease in leases:
+        await end(store, lease, Done(b"1"), Publish("news", b"1"), Put("kind", "key", b"1"))
+    await store.fleet.beat(Worker(id=new_id(), name="w"), 10**6)
+    await store.queues.pause(["default"])
+    await store.queues.resume(["default"])
+    await store.jobs.reap(10)
+    await store.jobs.prune(10)
+    await store.jobs.watch([leases[0].id], 10**6)
+    await store.streams.read("packhorse.jobs")
+    transaction = store.transaction(10)
+    await transaction.fetch("SELECT 1")
+    await transaction.roll_back()
+    assert await store.maintain() == []
+    assert len(await found(store)) == 6
+    [rights] = [finding for finding in await store.examine() if finding.name.startswith("schema")]
+    assert rights.grade is Grade.NOTE
+    await store.close()
+
+
+async def test_such_a_role_can_neither_migrate_nor_change_the_layout(small, schema):
+    store = PostgresStore(small, namespace=schema)
+    await store.open()
+    with pytest.raises(StoreError, match=r"Privilege"):
+        await PostgresStore(small, namespace=f"{schema}_other").migrate()
+    connection = await asyncpg.connect(small)
+    for forbidden in (
+        f"CREATE TABLE {schema}.more (n int)",
+        f"DROP TABLE {schema}.jobs",
+        f"TRUNCATE {schema}.jobs",
+        f"ALTER TABLE {schema}.jobs ADD n int",
+        f"DELETE FROM {schema}.migrations",
+    ):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.execute(forbidden)
+    await connection.close()
+    await store.close()
+
+
+async def test_what_it_may_not_vacuum_it_does_not_try_to(small, url, schema):
+    store = PostgresStore(small, namespace=schema)
+    await store.open()
+    raw = await asyncpg.connect(url)
+    await raw.execute(f"ALTER TABLE {schema}.ready SET (autovacuum_enabled = off)")
+    await raw.execute(
+        f"INSERT INTO {schema}.ready (since, id, attempt, lost, priority, lane_limit, queue)"
+        " SELECT n, lpad(to_hex(n), 32, '0')::uuid, 0, 0, 1, 1, 'q' FROM generate_series(1, 30000) AS n"
+    )
+    await raw.execute(f"DELETE FROM {schema}.ready")
+    await raw.close()  # a server tells of dead rows when the connection ends
+    async with asyncio.timeout(20):
+        while store._hints.given() is None:  # claims are led around them instead
+            assert await store.maintain() == []
+            await asyncio.sleep(0.05)
+    await put_in(store, new())
+    assert len(await take(store)) == 1
+    await store.close()
+
+
+async def test_the_narrow_tables_have_vacuum_settings_of_their_own(store, raw):
+    rows = await raw.fetch(
+        "SELECT relname, reloptions FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'",
+        store._layout.schema,
+    )
+    settings = {row[0]: dict(option.split("=") for option in row[1] or ()) for row in rows}
+
+    for table in NARROW:
+        assert settings[table]["autovacuum_vacuum_threshold"] == "20000"
+        assert settings[table]["autovacuum_vacuum_scale_factor"] == "0.05"
+        assert settings[table]["autovacuum_vacuum_cost_delay"] == "0"
+    assert settings["lanes"]["autovacuum_vacuum_threshold"] == "5000"
+
+
+def newer(store: PostgresStore) -> PostgresStore:
+    """The next release: a column more, and a second version of a function; the first is there for who runs now."""
+    schema = store._layout.schema
+    more = Migration("0002_more", f"ALTER TABLE {schema}.jobs ADD COLUMN more text", "1")
+    [moment] = [step for step in store._layout.steps if step.name == "function:moment_1"]
+    again = Migration("function:moment_2", moment.sql.replace("moment_1", "moment_2"), "2")
+    store._layout.steps = (*store._layout.steps, more, again)
+    return store
+
+
+async def test_an_older_release_works_on_while_the_layout_is_brought_forward(url, schema):
+    old = PostgresStore(url, namespace=schema)
+    await old.migrate()
+    await old.open()
+    going, ended = True, 0
+
+    async def work() -> None:
+        nonlocal ended
+        while going:
+            await put_in(old, new(), laned())
+            for lease in await take(old):
+                ended += await end(old, lease, Done()) == "written"
+
+    working = asyncio.gather(work(), work())
+    async with asyncio.timeout(30):
+        while ended < 50:
+            await asyncio.sleep(0.01)
+        assert await newer(PostgresStore(url, namespace=schema)).migrate() == ["0002_more", "function:moment_2"]
+        then = ended
+        while ended < then + 50:
+            await asyncio.sleep(0.01)
+    going = False
+    await working
+
+    young = newer(PostgresStore(url, namespace=schema))
+    await young.open()
+    for lease in await take(young, 500):
+        ended += await end(young, lease, Done()) == "written"
+    with pytest.raises(SchemaMismatch, match="upgrade"):
+        await PostgresStore(url, namespace=schema).open()  # who runs goes on, who starts must know the layout
+    await young.close()
+    await old.close()
