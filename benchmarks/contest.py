@@ -40,6 +40,7 @@ AFTER, BEFORE = "after the job", "none: taken out before it runs"
 
 ANY = ("two", "io", "half", "idle", "bytes")
 ASYNC = (*ANY, "together")
+SAID = ("unique", "priorities", "delayed")
 OURS = tuple(exercise.name for exercise in (*exercises.MORE, *exercises.OPTIONS))
 
 
@@ -54,7 +55,8 @@ def huey(name: str, store: str, jobs: int, durability: str, *, fsync: bool = Fal
     """Huey on SQLite or Redis."""
     polls = "polls every 10 ms, " if store == "sqlite" else ""
     how = f"sync task, 1 thread, {polls}no bulk call: a loop"
-    options, does = {"fsync": fsync}, (*ANY, "thread", "cpu")
+    priorities = ("priorities",) if store == "sqlite" else ()  # on Redis it needs another storage
+    options, does = {"fsync": fsync}, (*ANY, "thread", "cpu", "delayed", *priorities)
     return Contestant(name, store, "huey", jobs, BEFORE, "none", durability, how, options=options, does=does)
 
 
@@ -68,13 +70,13 @@ def taskiq(name: str, ack: str, result: str, *, stream: bool) -> Contestant:
 def pgqueuer(name: str, batch: int) -> Contestant:
     """pgqueuer on PostgreSQL."""
     how = f"async entrypoint, batch {batch}, calls of 1,000 in bulk"
-    options, does = {"batch": batch}, (*ASYNC, "thread")
+    options, does = {"batch": batch}, (*ASYNC, "thread", *SAID)
     ack, result = "after the job, buffered", "a row in its log"
     return Contestant(name, "postgres", "pgqueuer", 12_000, ack, result, SYNC, how, 1_000, options, does=does)
 
 
 DRAMATIQ = Contestant("dramatiq", "redis", "dramatiq", 2_500, AFTER, "none", AOF,
-                      "sync actor, 1 process of 8 threads, no bulk call: a loop", does=(*ANY, "thread", "cpu"))  # fmt: skip
+                      "sync actor, 1 process of 8 threads, no bulk call: a loop", does=(*ANY, "thread", "cpu", "delayed"))  # fmt: skip
 SAQ = Contestant("saq", "redis", "saq", 2_000, AFTER, "kept 10 minutes", AOF,
                  "async task, concurrency 100, no bulk call: 1,000 calls at once", 1_000, does=(*ASYNC, "thread"))  # fmt: skip
 
@@ -93,7 +95,7 @@ ALL = (
     *QUICK,
     packhorse("sqlite-normal", 24_000, NORMAL),
     Contestant("bullmq-node", "redis", "bullmq_node", 8_000, AFTER, KEPT, AOF,
-               "Node, concurrency 100, calls of 1,000 in bulk, events on", 1_000, does=ASYNC),
+               "Node, concurrency 100, calls of 1,000 in bulk, events on", 1_000, does=(*ASYNC, *SAID)),
     Contestant("bullmq-python", "redis", "bullmq", 1_200, AFTER, KEPT, AOF,
                "async processor, concurrency 20, calls of 1,000 in bulk, events on", 1_000, does=ASYNC),
     taskiq("taskiq-list", BEFORE, "none", stream=False),
@@ -109,7 +111,7 @@ ALL = (
                "sync task, worker that does not fork, calls of 1,000 in bulk", 1_000, does=("two", "half", "idle", "bytes")),
     pgqueuer("pgqueuer-100", 100),
     Contestant("chancy", "postgres", "chancy", 2_500, AFTER, KEPT, SYNC,
-               "async job, concurrency 100, calls of 1,000 in bulk", 1_000, does=(*ASYNC, "thread", "cpu")),
+               "async job, concurrency 100, calls of 1,000 in bulk", 1_000, does=(*ASYNC, "thread", "cpu", *SAID)),
     Contestant("procrastinate", "postgres", "procrastinate", 300, AFTER, "the row is kept, no result", SYNC,
                "async task, concurrency 100, calls of 1,000 in bulk", 1_000, does=ASYNC),
     Contestant("dbos", "postgres", "dbos", 300, AFTER, KEPT, SYNC,

@@ -106,7 +106,8 @@ def sized(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any
         case Kind.LIMITS:
             return Size(0, seconds=seconds)
         case _:
-            return Size(_within(found[exercise.name] * seconds * WARMING / (WARMING - 1)), seconds=seconds)
+            rate = found["together" if exercise.kind is Kind.FILL else "process"]
+            return Size(_within(rate * seconds * WARMING / (WARMING - 1)), seconds=seconds)
 
 
 def _within(jobs: float) -> int:

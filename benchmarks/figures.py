@@ -8,6 +8,8 @@ from typing import Any
 from benchmarks.exercises import BASE, OPTIONS
 from benchmarks.metrics import METRICS
 
+PLAIN = "plain"  # a side without options, beside the same with one
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -52,7 +54,12 @@ def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
                 values.setdefault(about, {})[line["round"]] = told["value"]
                 if told.get("cpu") is not None:
                     spent.setdefault(about, {})[line["round"]] = told["cpu"]
-    return [*(Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()), *_gains(values)]
+    made = [Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()]
+    said = {
+        (one.store, one.side.partition(":")[0]) for one in made if ": " in one.side and not one.side.endswith(PLAIN)
+    }
+    wanted = (one for one in made if ": " not in one.side or (one.store, one.side.partition(":")[0]) in said)
+    return [*wanted, *_gains(values)]
 
 
 def _abouts(line: Mapping[str, Any], metric: str) -> list[tuple[str, str, str]]:
@@ -62,7 +69,7 @@ def _abouts(line: Mapping[str, Any], metric: str) -> list[tuple[str, str, str]]:
     if exercise in {option.name for option in OPTIONS}:
         return [(f"{side}: {exercise}", store, as_option)] if as_option else []
     if exercise == BASE.name:
-        plain = [(f"{side}: plain", store, as_option)] if as_option and side == "packhorse" else []
+        plain = [(f"{side}: {PLAIN}", store, as_option)] if as_option else []
         return [*([(side, store, metric)] if metric in METRICS else []), *plain]
     if metric == "process":
         return [(side, store, exercise)]

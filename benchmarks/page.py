@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import plot, table
 from benchmarks.environments import ROOT
-from benchmarks.figures import Figure, Limit, figures, limits
+from benchmarks.figures import PLAIN, Figure, Limit, figures, limits
 from benchmarks.goals import STORES, find
 from benchmarks.metrics import METRICS, OPTIONS
 
@@ -134,7 +134,7 @@ def _ahead(figure: Figure, found: Sequence[Figure]) -> str:
     there = [one for one in found if one.metric == figure.metric]
     name = figure.side.partition(":")[0]
     if figure.metric in OPTIONS:
-        plain = find(f"{name}: plain", figure.store, there)
+        plain = find(f"{name}: {PLAIN}", figure.store, there)
         return f"{about.ratio(figure.middle, plain.middle):.2f}x" if plain else ""
     ours = find("packhorse", figure.store, there)
     return "" if ours is None or name == "packhorse" else f"{about.ratio(ours.middle, figure.middle):.2f}x"

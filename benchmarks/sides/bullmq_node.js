@@ -19,6 +19,13 @@ const SETTLED_WITHIN = 10_000;
 const TICKS = 100;
 const connection = { url: order.url, maxRetriesPerRequest: null };
 
+const SAID = {
+  priorities: (n) => ({ priority: 1 + (n % 10) }),
+  unique: (n) => ({ deduplication: { id: String(n) } }),
+  delayed: () => ({ delay: 500 }),
+};
+const said = SAID[order.option] || (() => ({}));
+
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
 
@@ -87,7 +94,7 @@ async function fill(queue) {
     const numbers = [];
     for (let n = from; n < Math.min(backlog, from + (order.together || order.chunk)); n += 1) numbers.push(n);
     if (order.together) await Promise.all(numbers.map(add));
-    else await queue.addBulk(numbers.map((n) => ({ name: 'noop', data: { n, t: 0 } })));
+    else await queue.addBulk(numbers.map((n) => ({ name: 'noop', data: { n, t: 0 }, opts: said(n) })));
   }
   const end = read();
   return {

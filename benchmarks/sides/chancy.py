@@ -1,17 +1,24 @@
 """chancy on PostgreSQL: its async executor, polls eagerly while there is work, notifications on, jobs kept."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import psycopg
 from chancy import Chancy, Queue, Worker, job  # type: ignore[import-not-found]
 
 from benchmarks.sides.body import asynchronous, synchronous
-from benchmarks.sides.order import given
+from benchmarks.sides.order import DELAY, PRIORITIES, given
 from benchmarks.sides.side import Side, run
 
 LEFT = "SELECT count(*) FROM chancy_jobs WHERE state NOT IN ('succeeded', 'failed', 'expired')"
 EXECUTORS = {"thread": "chancy.executors.thread.ThreadedExecutor", "cpu": "chancy.executors.process.ProcessExecutor"}
 SIZES = {"thread": 8, "cpu": 2}
+SAID: dict[str, Callable[[Any, int], Any]] = {
+    "priorities": lambda job, number: job.with_priority(number % PRIORITIES),
+    "unique": lambda job, number: job.with_unique_key(str(number)),
+    "delayed": lambda job, _: job.with_scheduled_at(datetime.now(UTC) + timedelta(seconds=DELAY)),
+}
 body, plain = asynchronous(given()), synchronous(given())
 
 
@@ -50,7 +57,8 @@ class Here(Side):
         await self.chancy.push(noop.job.with_kwargs(n=number, t=sent))
 
     async def many(self, numbers: Sequence[int]) -> None:
-        jobs = [noop.job.with_kwargs(n=number, t=0.0) for number in numbers]
+        said = SAID.get(self.order.option, lambda job, _: job)
+        jobs = [said(noop.job.with_kwargs(n=number, t=0.0), number) for number in numbers]
         async for _ in self.chancy.push_many(jobs, batch_size=len(jobs)):
             pass
 

@@ -7,7 +7,7 @@ import dramatiq  # type: ignore[import-not-found]
 from dramatiq.brokers.redis import RedisBroker  # type: ignore[import-not-found]
 
 from benchmarks.sides.body import synchronous
-from benchmarks.sides.order import given
+from benchmarks.sides.order import DELAY, given
 from benchmarks.sides.side import Side
 
 THREADS = {"io": given().concurrency, "cpu": 1}
@@ -20,7 +20,8 @@ noop = dramatiq.actor(synchronous(given()), actor_name="noop")
 
 class Here(Side):
     def one(self, number: int, sent: float) -> None:
-        noop.send(number, sent)
+        delay = 1000 * DELAY if self.order.option == "delayed" else None
+        noop.send_with_options(args=(number, sent), delay=delay)
 
     def left(self) -> int:
         # Messages stay in this hash until they are acknowledged.

@@ -2,12 +2,13 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from huey import RedisHuey, SqliteHuey  # type: ignore[import-not-found]
 from huey.consumer import Consumer  # type: ignore[import-not-found]
 
 from benchmarks.sides.body import synchronous
-from benchmarks.sides.order import given
+from benchmarks.sides.order import DELAY, PRIORITIES, given
 from benchmarks.sides.side import Side
 
 WORKERS = {"io": given().concurrency, "cpu": 2}
@@ -21,12 +22,22 @@ else:
 noop = huey.task(name="noop")(synchronous(given()))
 
 
+def said(number: int) -> dict[str, Any]:
+    """What an option says about a job."""
+    match given().option:
+        case "priorities":
+            return {"priority": number % PRIORITIES}
+        case "delayed":
+            return {"delay": DELAY}
+    return {}
+
+
 class Here(Side):
     def one(self, number: int, sent: float) -> None:
-        noop(number, sent)
+        noop(number, sent, **said(number))
 
     def left(self) -> int:
-        return huey.storage.queue_size()
+        return huey.storage.queue_size() + huey.storage.schedule_size()
 
     def work(self) -> None:
         logging.getLogger("huey").setLevel(logging.ERROR)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VARIABLE = "PACKHORSE_BENCH_ORDER"
+LANES, PRIORITIES, DELAY, CHILDREN = 1_000, 10, 0.5, 10  # what options say about jobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.sides.body import asynchronous, synchronous
-from benchmarks.sides.order import Order, given
+from benchmarks.sides.order import CHILDREN, DELAY, LANES, PRIORITIES, Order, given
 from benchmarks.sides.side import Side, run
 from packhorse import App, Call, Keep, Unique, group
-
-LANES, PRIORITIES, CHILDREN = 1_000, 10, 10
 
 app = App(given().url)
 
@@ -31,7 +29,7 @@ SAID: dict[str, Callable[[int], Any]] = {
     "lanes": lambda number: noop.using(key=f"lane-{number % LANES}"),
     "unique": lambda number: noop.using(unique=Unique(str(number), within="1h")),
     "priorities": lambda number: noop.using(priority=number % PRIORITIES),
-    "delayed": lambda _: noop.using(delay=0.5),
+    "delayed": lambda _: noop.using(delay=DELAY),
 }
 said = SAID.get(given().option, lambda _: noop)
 

@@ -1,6 +1,7 @@
 """pgqueuer on PostgreSQL: asyncpg, batches as large as asked for, its buffered log of what was done."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -10,7 +11,7 @@ from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver  # type: ignore[import-
 from pgqueuer.queries import Queries  # type: ignore[import-not-found]
 
 from benchmarks.sides.body import asynchronous, synchronous
-from benchmarks.sides.order import given
+from benchmarks.sides.order import DELAY, PRIORITIES, given
 from benchmarks.sides.side import Side, run
 
 body, plain = asynchronous(given()), synchronous(given())
@@ -35,7 +36,15 @@ class Here(Side):
 
     async def many(self, numbers: Sequence[int]) -> None:
         payloads = [orjson.dumps({"n": number, "t": 0.0}) for number in numbers]
-        await self.queries.enqueue(["noop"] * len(payloads), payloads, [0] * len(payloads))
+        priorities, option = [0] * len(payloads), self.order.option
+        said: dict[str, Any] = {}
+        if option == "priorities":
+            priorities = [number % PRIORITIES for number in numbers]
+        elif option == "unique":
+            said = {"dedupe_key": [str(number) for number in numbers]}
+        elif option == "delayed":
+            said = {"execute_after": [timedelta(seconds=DELAY)] * len(payloads)}
+        await self.queries.enqueue(["noop"] * len(payloads), payloads, priorities, **said)
 
     async def left(self) -> int:
         return await self.connection.fetchval("SELECT count(*) FROM pgqueuer")

@@ -1,0 +1,204 @@
+"""A whole run: how large trials are, who goes through what, and the page that comes of it."""
+
+import json
+import re
+from dataclasses import asdict
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import exercises, full, page, plot
+from benchmarks.contest import ALL, LIMITS, Contestant
+from benchmarks.exercises import BASE, MORE, OPTIONS, Exercise, Kind, sized, small
+from benchmarks.figures import figures, limits
+from benchmarks.metrics import METRICS
+from benchmarks.run import failed
+from benchmarks.trial import COURSES, spread
+
+FOUND = {"process": 9_000.0, "one": 1_000.0, "together": 500.0}
+SVG = "{http://www.w3.org/2000/svg}"
+BEGUN = {"begun": 1_800_000_000, "commit": "abc1234", "cores": 2, "load": 0.5, "system": "Linux"}
+
+
+def side(name: str, store: str) -> Contestant:
+    return next(side for side in (*ALL, *LIMITS) if (side.name, side.store) == (name, store))
+
+
+def line(name: str, store: str, rate: float, *, number: int = 1, exercise: Exercise = BASE, **metrics: Any) -> dict:
+    told = metrics or {
+        "python": "CPython",
+        "process": {"value": rate},
+        "bulk": {"value": rate * 2},
+        **spread([1 / rate]),
+    }
+    about = {"plan": "full, 5 s", "exercise": exercise.name, "round": number, "load": 1.0}
+    return {**about, "side": asdict(side(name, store)), "metrics": told}
+
+
+def exercise(name: str) -> Exercise:
+    return next(exercise for exercise in (*MORE, *OPTIONS) if exercise.name == name)
+
+
+def test_a_backlog_takes_the_wanted_time_without_its_first_tenth():
+    size = sized(BASE, 100, 5, FOUND)
+
+    assert size.jobs == 50_000
+    assert (size.one, size.paced) == (5_000, 250)
+
+
+def test_what_is_enqueued_one_by_one_always_fits_into_the_backlog():
+    size = sized(BASE, 100, 5, {"process": 10, "one": 100_000})
+
+    assert size.jobs > size.one + size.one // 10
+
+
+@pytest.mark.parametrize("exercise", [BASE, *MORE, *OPTIONS], ids=lambda exercise: exercise.name)
+def test_no_trial_is_empty_however_slow_a_side_is(exercise):
+    slow = dict.fromkeys(FOUND, 0.1)
+
+    for size in (small(exercise, 1), sized(exercise, 1, 0.01, slow)):
+        assert size.jobs >= exercises.FEWEST
+        assert size.jobs - size.one - (size.one // 10 or 10) > 0
+
+
+def test_half_the_maximum_is_half_of_what_can_be_sent_and_run():
+    assert sized(exercise("half"), 100, 5, FOUND).rate == 500
+    assert sized(exercise("half"), 100, 5, {"process": 10, "one": 10}).rate == exercises.PACE
+
+
+def test_the_best_peers_of_a_store_are_picked_and_of_equal_promises_only_one():
+    lines = [
+        line(name, "postgres", rate)
+        for name, rate in (("packhorse", 99), ("pgqueuer", 50), ("pgqueuer-100", 40), ("chancy", 9), ("dbos", 3))
+    ]
+    lines += [line("huey", "sqlite", 5), line("huey-no-fsync", "sqlite", 20)]
+
+    strong = full.best(ALL, lines)
+
+    assert {side.name for side in strong} == {"pgqueuer", "chancy", "huey", "huey-no-fsync"}
+
+
+def test_a_side_that_a_goal_names_goes_through_its_exercise_though_it_is_not_among_the_best():
+    lines = [line(name, "redis", rate) for name, rate in (("bullmq-node", 9), ("huey-redis", 5), ("dramatiq", 1))]
+
+    doing = [(exercise.name, side.name) for exercise, side in full.pairs(MORE, ALL, lines) if side.store == "redis"]
+
+    assert ("thread", "dramatiq") in doing
+    assert ("two", "dramatiq") not in doing
+    assert ("two", "bullmq-node") in doing
+    assert ("thread", "bullmq-node") not in doing  # it has no such thing
+    assert ("transaction", "packhorse") not in doing
+
+
+def test_a_drained_backlog_is_called_after_its_exercise():
+    found = figures(
+        [line("saq", "redis", 10), line("saq", "redis", 15, exercise=exercise("two"), process={"value": 15})]
+    )
+
+    values = {figure.metric: figure.middle for figure in found}
+    assert (values["process"], values["two"], values["gain"]) == (10, 15, 1.5)
+
+
+def test_a_side_with_an_option_is_held_against_itself_without():
+    lines = [
+        line("packhorse", "redis", 10),
+        line("saq", "redis", 10),
+        line("packhorse", "redis", 0, exercise=exercise("lanes"), process={"value": 5}, bulk={"value": 15}),
+    ]
+
+    options = [figure for figure in figures(lines) if figure.metric in ("option", "option-bulk")]
+    rows = [row for row in page.text([BEGUN, *lines]).splitlines() if "packhorse: lanes" in row]
+
+    assert {figure.side for figure in options} == {"packhorse: plain", "packhorse: lanes"}
+    assert ["0.50x" in rows[0], "0.75x" in rows[1]] == [True, True]
+
+
+def whole_run() -> list[dict]:
+    raw = {"one": {"what": "bare", "value": 4.0}}
+    error = {**line("arq", "redis", 1, number=0), "error": "no environment: not in /some/where/else.txt"}
+    del error["metrics"]
+    return [
+        BEGUN,
+        {"store": "redis", "what": "redis 9"},
+        *(line("packhorse", "redis", rate, number=number) for number, rate in ((0, 1), (1, 100), (2, 300), (3, 200))),
+        *(line("saq", "redis", rate, number=number) for number, rate in ((1, 10), (2, 30), (3, 20))),
+        line("limit", "redis", 0, exercise=exercises.LIMITS, limits=raw),
+        line("packhorse", "redis", 0, exercise=exercise("together"), together={"value": 7.0}),
+        line("packhorse", "redis", 0, exercise=exercise("idle"), idle={"value": 0.001}),
+        line("packhorse", "redis", 0, one={"value": 2.0}),
+        error,
+    ]
+
+
+def test_limits_stand_beside_the_metric_they_belong_to():
+    [limit] = limits(whole_run())
+
+    assert (limit.store, limit.metric, limit.what, limit.middle) == ("redis", "one", "bare", 4)
+    [row] = [row for row in page.text(whole_run()).splitlines() if "limit: bare" in row]
+    assert "0.50x" in row
+
+
+def test_the_page_tells_ratios_promises_faults_and_how_to_repeat():
+    text = page.text(whole_run())
+
+    assert "at commit `abc1234`" in text
+    assert "2027-01-15" in text
+    assert "| Redis, AOF everysec | saq | 20 | 10.00x | 10 30 20 |" in text
+    assert "after the job, kept 10 minutes, AOF everysec" in text
+    assert "- arq on redis, round 0: no environment: not in …" in text
+    assert "make bench" in text
+    assert "busy" not in text
+
+
+def test_the_page_says_when_the_machine_was_too_busy():
+    busy = [{**told, "load": 9.0} if "metrics" in told else told for told in whole_run()]
+
+    assert "The machine was busy" in page.text(busy)
+
+
+def test_every_metric_has_a_plot_and_the_lines_lie_beside_without_paths(tmp_path):
+    (tmp_path / "gone.svg").write_text("of an earlier run")
+
+    page.write(whole_run(), tmp_path)
+
+    measured = {figure.metric for figure in figures(whole_run())}
+    assert {path.stem for path in tmp_path.glob("*.svg")} == measured
+    assert set(re.findall(r"\]\((.*)\.svg\)", (tmp_path / "index.md").read_text())) == measured
+    lines = [json.loads(text) for text in (tmp_path / page.LINES).read_text().splitlines()]
+    assert len(lines) == len(whole_run())
+    assert "/some/where" not in (tmp_path / page.LINES).read_text()
+
+
+def test_a_plot_can_be_read_on_light_and_on_dark_pages():
+    bars = [plot.Bar("ours & <theirs>", 100, 90, 120, "ours"), plot.Bar("peer", 25, 25, 25, "peer")]
+
+    drawn = plot.drawn(METRICS["process"], [plot.Panel("store", bars)])
+
+    assert "prefers-color-scheme: dark" in drawn
+    picture = ElementTree.fromstring(drawn)
+    widths = [float(rect.get("width", 0)) for rect in picture.iterfind(f"{SVG}rect")][1:]
+    assert widths[0] == pytest.approx(widths[1] * 4, rel=0.01)
+    assert "ours & <theirs>" in [text.text for text in picture.iterfind(f"{SVG}text")]
+
+
+def test_what_failed_and_then_worked_has_not_failed():
+    worked = line("saq", "redis", 1)
+    error = {name: value for name, value in worked.items() if name != "metrics"} | {"error": "no"}
+
+    assert failed([error, worked]) == []
+    assert failed([worked, error]) == [error]
+
+
+def test_a_run_is_whole_when_it_ended_and_nothing_failed():
+    worked = line("saq", "redis", 1)
+    error = {name: value for name, value in worked.items() if name != "metrics"} | {"error": "no"}
+
+    assert full.whole([worked, {"ended": 1}])
+    assert not full.whole([worked])
+    assert not full.whole([error, {"ended": 1}])
+    assert not full.whole([])
+
+
+def test_every_kind_of_exercise_has_a_course():
+    assert set(COURSES) == set(Kind)
