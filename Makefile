@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test quick lint fmt crash bench-quick bench-raw docs docs-serve clean
+.PHONY: help demo pictures test quick lint fmt crash bench bench-quick bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ fmt: $(READY)  ## Format the code and apply safe fixes
 
 crash: $(READY)  ## Kill workers, producers and servers, and count what is lost; CRASH=--help tells the options
 	$(BIN)/python -m tests.crash $(CRASH)
+
+bench: $(READY)  ## Packhorse beside all peers, about an hour, resumable; writes docs/performance. BENCH=--help tells the options
+	$(BIN)/python -m benchmarks.full $(BENCH)
 
 bench-quick: $(READY)  ## Packhorse beside its peers in about two minutes; BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.quick $(BENCH)
