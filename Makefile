@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready-dev
 .PHONY: help demo pictures test quick lint fmt crash bench bench-quick bench-raw docs docs-serve clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
 
 # An environment with one extra of pyproject.toml: dev has all, cli is enough for the demo.
 $(VENV)/.ready-%: pyproject.toml constraints.txt
@@ -43,6 +43,10 @@ crash: $(READY)  ## Kill workers, producers and servers, and count what is lost;
 
 bench: $(READY)  ## Packhorse beside all peers, about an hour, resumable; writes docs/performance. BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.full $(BENCH)
+
+crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; takes hours, and prints what was lost
+	$(BIN)/python -m tests.crash $(CRASH)
+	PACKHORSE_TEST_LONG=1 $(BIN)/python -m pytest -p no:xdist -s tests/integration
 
 bench-quick: $(READY)  ## Packhorse beside its peers in about two minutes; BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.quick $(BENCH)
