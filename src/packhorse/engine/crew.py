@@ -66,6 +66,7 @@ class Crew:
         self._alone: Context | None = None
         self._stuck: set[Context] = set()
         self._draining = False
+        self._telling = False
         self.empty = asyncio.Event()
         self.empty.set()
 
@@ -113,6 +114,7 @@ class Crew:
 
     def take(self, leases: Sequence[Lease], valid_until: int) -> None:
         """Run these as slots come free."""
+        self._telling = self._telemetry.wants(Name.STARTED)  # asked here, for it is told of every job
         for lease in leases:
             entry = self._registry.find(lease.task, lease.queue)
             if entry is None:
@@ -175,21 +177,25 @@ class Crew:
 
     def fill(self) -> None:
         """Start what is in hand while there are slots."""
+        self._fill(self._clock.steady())
+
+    def _fill(self, now: int) -> None:
         if self._draining:
             return
         if self._alone is not None:
             if not self._alone.begun and len(self.held) == 1:
                 self._begin_alone(self._alone)
             return
-        while self._hand and (self.busy < self.slots or self._may_queue(self._hand[0])):
-            self._start(self._hand.popleft())
+        free = self.slots - self.busy
+        while self._hand and (free > 0 or self._may_queue(self._hand[0])):
+            self._start(self._hand.popleft(), now)
+            free -= 1
 
     def _may_queue(self, ctx: Context) -> bool:
         """Threads fetch their next job themselves while nothing else wants their slots."""
         return ctx.entry.run is Run.THREAD and not self._tasks and ctx.policy.timeout is None
 
-    def _start(self, ctx: Context) -> None:
-        now = self._clock.steady()
+    def _start(self, ctx: Context, now: int) -> None:
         for one in ctx.together:
             one.begun = now
         timeout = ctx.policy.timeout
@@ -254,12 +260,12 @@ class Crew:
         self._settler.put_from_thread(ctx, settlement)
 
     def _tell_start(self, ctx: Context) -> None:
-        if self._telemetry.wants(Name.STARTED):
+        if self._telling:
             self._telemetry.emit(Name.STARTED, lease=ctx.lease)
 
     def _left(self, ctx: Context, settlement: Settlement | None) -> None:
         self.left(ctx, settlement)
-        self.fill()
+        self._fill(ctx.begun + ctx.took)  # the next begins as this one ends
 
     def left(self, ctx: Context, settlement: Settlement | None) -> None:
         """An attempt came to its end and its slot is free."""
@@ -304,7 +310,7 @@ class Crew:
         self._deadlines.after(self._lease, lambda: self._alone_for_long(ctx))
 
     def _begin_alone(self, ctx: Context) -> None:
-        self._start(ctx)
+        self._start(ctx, self._clock.steady())
         self._deadlines.after(self._lease, lambda: self._alone_for_long(ctx))
 
     def _alone_for_long(self, ctx: Context) -> None:

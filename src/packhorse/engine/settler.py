@@ -31,7 +31,8 @@ class Settler:
 
     def put(self, ctx: Context | None, settlement: Settlement) -> None:
         """Something ended, told on the loop."""
-        self._hold()
+        if self._holding:
+            self._hold()
         self._waiting.append(Ended(settlement, ctx))
         self._bell.ring()
 

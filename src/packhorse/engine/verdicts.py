@@ -31,6 +31,7 @@ class Verdicts:
 
     def heard(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
         """Let go of what is settled and of what is no longer ours."""
+        asked: dict[Name, bool] = {}  # once a call, not once a job
         for ended, verdict in zip(batch, verdicts, strict=True):
             if isinstance(ended.settlement.outcome, Held):
                 if verdict is Verdict.LOST and ended.ctx is not None:
@@ -41,7 +42,7 @@ class Verdicts:
                 continue
             if ended.ctx is not None:
                 self._crew.settled(ended.ctx)
-            self._tell(ended, verdict)
+            self._tell(ended, verdict, asked)
 
     async def apart(self, batch: Sequence[Ended]) -> None:
         """Settle what the store refused as a whole, in ever smaller parts: one bad settlement harms no other."""
@@ -75,21 +76,23 @@ class Verdicts:
         else:
             self._settler.put(ctx, settlement)
 
-    def _tell(self, ended: Ended, verdict: Verdict) -> None:
+    def _tell(self, ended: Ended, verdict: Verdict, asked: dict[Name, bool]) -> None:
         settlement = ended.settlement
         if verdict is Verdict.LOST:
             self._telemetry.emit(Name.LEASE_LOST, lease=settlement.lease)
             return
         name = _name(settlement.outcome)
-        if name is not None and self._telemetry.wants(name):
+        if name not in asked:
+            asked[name] = self._telemetry.wants(name)
+        if asked[name]:
             took = ended.ctx.took if ended.ctx is not None and ended.ctx.begun else None
             self._telemetry.emit(name, lease=settlement.lease, duration=took, **_fields(settlement.outcome))
 
 
-def _name(outcome: Outcome) -> Name | None:
+def _name(outcome: Outcome) -> Name:
     if isinstance(outcome, Again) and not outcome.charged and outcome.error is None and not outcome.delay:
         return Name.HANDED_BACK
-    return TOLD.get(type(outcome))
+    return TOLD[type(outcome)]
 
 
 def _fields(outcome: Outcome) -> dict[str, object]:

@@ -110,6 +110,8 @@ class Codec:
 
     def open(self, data: bytes, about: About) -> bytes:
         """The JSON text inside; what a required seal should have closed is refused without it."""
+        if not self._seals and not data.startswith(_ENVELOPE):
+            return data
         marks, inner = self._split(data)
         for seal in self._seals:
             if seal.required and seal.mark not in marks:
