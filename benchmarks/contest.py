@@ -83,6 +83,7 @@ SAQ = Contestant("saq", "redis", "saq", 2_000, AFTER, "kept 10 minutes", AOF,
 QUICK = (
     packhorse("sqlite", 24_000, FULL),
     huey("huey", "sqlite", 3_000, FULL, fsync=True),
+    packhorse("sqlite-normal", 24_000, NORMAL),
     huey("huey-no-fsync", "sqlite", 9_000, "synchronous OFF"),
     packhorse("redis", 24_000, AOF),
     DRAMATIQ,
@@ -93,7 +94,6 @@ QUICK = (
 
 ALL = (
     *QUICK,
-    packhorse("sqlite-normal", 24_000, NORMAL),
     Contestant("bullmq-node", "redis", "bullmq_node", 8_000, AFTER, KEPT, AOF,
                "Node, concurrency 100, calls of 1,000 in bulk, events on", 1_000, does=(*ASYNC, *SAID)),
     Contestant("bullmq-python", "redis", "bullmq", 1_200, AFTER, KEPT, AOF,
