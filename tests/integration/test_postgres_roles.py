@@ -53,7 +53,7 @@ async def small(raw: Any, url: str, schema: str) -> AsyncIterator[str]:
     owner = PostgresStore(url, namespace=schema)
     await owner.migrate()
     await raw.execute(f"CREATE ROLE {role} LOGIN")
-    [text] = re.findall(r"```sql\n-- what an app needs\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    [text] = re.findall(r"```text\n-- what an app needs\n(.*?)```", PAGE.read_text(), re.DOTALL)
     await raw.execute(
         text.replace("packhorse_app", role).replace("packhorse_owner", "postgres").replace("packhorse", schema)
     )
