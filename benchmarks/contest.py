@@ -38,7 +38,7 @@ FULL, NORMAL, AOF, SYNC = "fsync each commit", "fsync at checkpoints", "AOF ever
 LEASED, KEPT = "after the job, by lease and token", "kept"
 AFTER, BEFORE = "after the job", "none: taken out before it runs"
 
-ANY = ("two", "io", "half", "idle", "bytes")
+ANY = ("alone", "two", "io", "half", "idle", "bytes")
 ASYNC = (*ANY, "together")
 SAID = ("unique", "priorities", "delayed")
 OURS = tuple(exercise.name for exercise in (*exercises.MORE, *exercises.OPTIONS))
@@ -108,7 +108,7 @@ ALL = (
     Contestant("celery", "redis", "celery", 1_000, "before the job", "none", AOF,
                "sync task, solo pool, no bulk call: a loop", does=(*ANY, "thread", "cpu")),
     Contestant("rq", "redis", "rq", 300, AFTER, "kept 500 s", AOF,
-               "sync task, worker that does not fork, calls of 1,000 in bulk", 1_000, does=("two", "half", "idle", "bytes")),
+               "sync task, worker that does not fork, calls of 1,000 in bulk", 1_000, does=("alone", "two", "half", "idle", "bytes")),
     pgqueuer("pgqueuer-100", 100),
     Contestant("chancy", "postgres", "chancy", 2_500, AFTER, KEPT, SYNC,
                "async job, concurrency 100, calls of 1,000 in bulk", 1_000, does=(*ASYNC, "thread", "cpu", *SAID)),

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from benchmarks.exercises import BASE, OPTIONS
+from benchmarks.exercises import ALONE, BASE, OPTIONS
 from benchmarks.metrics import METRICS
 
 PLAIN = "plain"  # a side without options, beside the same with one
+LABELS = {ALONE.name: PLAIN, **{option.name: option.name for option in OPTIONS}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +51,29 @@ def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
         if "metrics" not in line or not line["round"]:
             continue
         for metric, told in line["metrics"].items():
-            for about in _abouts(line, metric):
+            if about := _about(line, metric):
                 values.setdefault(about, {})[line["round"]] = told["value"]
                 if told.get("cpu") is not None:
                     spent.setdefault(about, {})[line["round"]] = told["cpu"]
-    made = [Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()]
-    said = {
-        (one.store, one.side.partition(":")[0]) for one in made if ": " in one.side and not one.side.endswith(PLAIN)
-    }
-    wanted = (one for one in made if ": " not in one.side or (one.store, one.side.partition(":")[0]) in said)
-    return [*wanted, *_gains(values)]
+    return [*(Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()), *_gains(values)]
 
 
-def _abouts(line: Mapping[str, Any], metric: str) -> list[tuple[str, str, str]]:
+def _about(line: Mapping[str, Any], metric: str) -> tuple[str, str, str] | None:
     """Side, store and metric of a figure: what a drained backlog tells is called after what was special about it."""
     exercise, side, store = line["exercise"], line["side"]["name"], line["side"]["store"]
-    as_option = {"process": "option", "bulk": "option-bulk"}.get(metric)
-    if exercise in {option.name for option in OPTIONS}:
-        return [(f"{side}: {exercise}", store, as_option)] if as_option else []
-    if exercise == BASE.name:
-        plain = [(f"{side}: {PLAIN}", store, as_option)] if as_option else []
-        return [*([(side, store, metric)] if metric in METRICS else []), *plain]
-    if metric == "process":
-        return [(side, store, exercise)]
-    return [(side, store, metric)] if metric in METRICS and metric != "bulk" else []
+    if exercise in LABELS:
+        option = {"process": "option", "bulk": "option-bulk"}[metric]
+        return f"{side}: {LABELS[exercise]}", store, option
+    if exercise != BASE.name and metric in ("process", "bulk"):
+        return (side, store, exercise) if metric == "process" else None
+    return (side, store, metric) if metric in METRICS else None
 
 
 def _gains(values: Mapping[tuple[str, str, str], Mapping[int, float]]) -> list[Figure]:
     """What a second worker brings, round by round."""
     gains = []
     for (side, store, metric), rounds in values.items():
-        single = values.get((side, store, "process"), {})
+        single = values.get((f"{side}: {PLAIN}", store, "option"), {})
         if metric == "two" and (both := rounds.keys() & single.keys()):
             gains.append(Figure(side, store, "gain", {number: rounds[number] / single[number] for number in both}))
     return gains

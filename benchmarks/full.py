@@ -4,9 +4,7 @@ Every side: process with one worker, enqueue, latency. Packhorse and the best pe
 """
 
 import argparse
-import os
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,21 +33,17 @@ def main() -> int:
     sides = chosen(options.stores, options.sides)
     servers = {"redis": "valkey"} if options.valkey else {}
     with Session(plan(options), python, out, say, servers=servers) as session:
-        if whole(session.lines):
-            say(f"{out} has a whole run, so nothing is measured; --anew begins another one")
-        else:
-            session.keep({"begun": round(time.time()), **page.circumstances()})
-            measure(session, sides, options.rounds, options.seconds, options.exercises)
-            session.keep({"ended": round(time.time()), "load": os.getloadavg()[0]})
+        if others := {line["plan"] for line in session.lines if "plan" in line} - {plan(options)}:
+            sys.exit(
+                f"{out} holds another plan ({'; '.join(others)}): say --anew to forget it, or --out for another file"
+            )
+        measure(session, sides, options.rounds, options.seconds, options.exercises)
+    if not session.begun:
+        say(f"{out} had all of it; --anew begins another run")
     print(table.report(session.lines, figures(session.lines)))
     if options.docs:
         page.write(session.lines, options.docs_folder)
     return bool(failed(session.lines))
-
-
-def whole(lines: Lines) -> bool:
-    """Whether nothing is left to be measured, nor to be tried again."""
-    return bool(lines) and "ended" in lines[-1] and not failed(lines)
 
 
 def plan(options: argparse.Namespace) -> str:

@@ -1,10 +1,7 @@
 """The page of a whole run: docs/performance, with a plot a metric and the lines it was made of. Written by the command alone."""
 
 import json
-import os
-import platform
 import re
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,18 +20,6 @@ BUSY = 2  # processes that want a core, for each core: one producer or worker an
 METHOD = Path(__file__).with_name("method.md")
 PATHS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")  # of this machine: nobody else has them
 Lines = Sequence[Mapping[str, Any]]
-
-
-def circumstances() -> dict[str, Any]:
-    """What to know about a run: the commit, and the machine."""
-    commit = _git("rev-parse", "--short", "HEAD")
-    changed = bool(_git("status", "--porcelain", "--", "src", "benchmarks"))
-    return {
-        "commit": f"{commit} with changes" if changed else commit,
-        "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "system": f"{platform.system()} {platform.machine()}",
-    }
 
 
 def write(lines: Lines, folder: Path = FOLDER) -> None:
@@ -181,8 +166,3 @@ def _faults(lines: Lines) -> Iterator[str]:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
-
-
-def _git(*words: str) -> str:
-    asked = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return asked.stdout.strip()

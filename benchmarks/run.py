@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,7 @@ class Session:
         self._servers = servers or {}
         self._inside: dict[str, environments.Environment | str] = {}
         self._stack = ExitStack()
+        self.begun = False
 
     def __enter__(self) -> "Session":
         self._file = self._stack.enter_context(self._out.open("a"))
@@ -58,12 +60,14 @@ class Session:
         about = {"plan": self._plan, "exercise": turn.exercise.name, "round": turn.round, "side": asdict(turn.side)}
         line = self._done.get(key(about))
         if line is None:
+            if not self.begun:
+                self.begun = True
+                self._keep({"begun": round(time.time()), **circumstances()})
             line = self._tried(turn, about)
-            self.keep(line)
+            self._keep(line)
         return line.get("metrics")
 
-    def keep(self, line: dict[str, Any]) -> None:
-        """Write a line."""
+    def _keep(self, line: dict[str, Any]) -> None:
         self.lines.append(line)
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
@@ -95,8 +99,25 @@ class Session:
     def _place(self, store: str) -> places.Place:
         if store not in self._places:
             self._places[store] = self._stack.enter_context(places.opened(store, server=self._servers.get(store)))
-            self.keep({"store": store, "what": self._places[store].what})
+            self._keep({"store": store, "what": self._places[store].what})
         return self._places[store]
+
+
+def circumstances() -> dict[str, Any]:
+    """What to know about a run: the commit, and the machine."""
+    commit = _git("rev-parse", "--short", "HEAD")
+    changed = bool(_git("status", "--porcelain", "--", "src", "benchmarks"))
+    return {
+        "commit": f"{commit} with changes" if changed else commit,
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _git(*words: str) -> str:
+    asked = subprocess.run(["git", *words], cwd=environments.ROOT, capture_output=True, text=True, check=False)
+    return asked.stdout.strip()
 
 
 def read(out: Path) -> Lines:

@@ -1,5 +1,6 @@
 """pgqueuer on PostgreSQL: asyncpg, batches as large as asked for, its buffered log of what was done."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -63,9 +64,9 @@ class Here(Side):
             arguments = orjson.loads(job.payload)
             await body(arguments["n"], arguments["t"])
 
-        def sync_noop(job: Any) -> None:
+        async def in_thread(job: Any) -> None:  # as it tells users to do
             arguments = orjson.loads(job.payload)
-            plain(arguments["n"], arguments["t"])
+            await asyncio.to_thread(plain, arguments["n"], arguments["t"])
 
-        worker.entrypoint("noop")(sync_noop if self.order.work == "thread" else noop)
+        worker.entrypoint("noop")(in_thread if self.order.work == "thread" else noop)
         await worker.run(batch_size=self.order.options["batch"])

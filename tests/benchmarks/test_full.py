@@ -2,13 +2,14 @@
 
 import json
 import re
-from dataclasses import asdict
+import sys
+from dataclasses import asdict, replace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import exercises, full, page, plot
+from benchmarks import environments, exercises, full, page, plot, run
 from benchmarks.contest import ALL, LIMITS, Contestant
 from benchmarks.exercises import BASE, MORE, OPTIONS, Exercise, Kind, sized, small
 from benchmarks.figures import figures, limits
@@ -92,18 +93,21 @@ def test_a_side_that_a_goal_names_goes_through_its_exercise_though_it_is_not_amo
 
 
 def test_a_drained_backlog_is_called_after_its_exercise():
-    found = figures(
-        [line("saq", "redis", 10), line("saq", "redis", 15, exercise=exercise("two"), process={"value": 15})]
-    )
+    lines = [line("saq", "redis", 99)]
+    lines += [
+        line("saq", "redis", 0, exercise=exercise(name), process={"value": rate}, bulk={"value": 1})
+        for name, rate in (("alone", 10), ("two", 15))
+    ]
 
-    values = {figure.metric: figure.middle for figure in found}
-    assert (values["process"], values["two"], values["gain"]) == (10, 15, 1.5)
+    values = {figure.metric: figure.middle for figure in figures(lines)}
+
+    assert (values["process"], values["two"], values["gain"]) == (99, 15, 1.5)
 
 
 def test_a_side_with_an_option_is_held_against_itself_without():
     lines = [
-        line("packhorse", "redis", 10),
-        line("saq", "redis", 10),
+        line("packhorse", "redis", 99),
+        line("packhorse", "redis", 0, exercise=exercise("alone"), process={"value": 10}, bulk={"value": 20}),
         line("packhorse", "redis", 0, exercise=exercise("lanes"), process={"value": 5}, bulk={"value": 15}),
     ]
 
@@ -190,14 +194,41 @@ def test_what_failed_and_then_worked_has_not_failed():
     assert failed([worked, error]) == [error]
 
 
-def test_a_run_is_whole_when_it_ended_and_nothing_failed():
-    worked = line("saq", "redis", 1)
-    error = {name: value for name, value in worked.items() if name != "metrics"} | {"error": "no"}
+def test_a_file_of_another_plan_is_not_gone_on_with(tmp_path, monkeypatch):
+    out = tmp_path / "lines"
+    out.write_text(json.dumps(line("saq", "redis", 1)) + "\n")
+    monkeypatch.setattr("sys.argv", ["full", "--seconds", "0.5", "--no-docs", "--out", str(out)])
 
-    assert full.whole([worked, {"ended": 1}])
-    assert not full.whole([worked])
-    assert not full.whole([error, {"ended": 1}])
-    assert not full.whole([])
+    with pytest.raises(SystemExit, match="holds another plan"):
+        full.main()
+    assert failed(run.read(out)) == []
+
+
+def test_what_a_file_has_is_not_measured_again(tmp_path):
+    out = tmp_path / "lines"
+    had = line("packhorse", "sqlite", 1)
+    out.write_text(json.dumps(had) + "\n")
+
+    with run.Session("full, 5 s", sys.executable, out, lambda _: None) as session:
+        metrics = session.take(run.Turn(side("packhorse", "sqlite"), BASE, 1, exercises.Size(300)))
+
+    assert metrics == had["metrics"]
+    assert not session.begun
+    assert run.read(out) == [json.loads(json.dumps(had))]
+
+
+def test_a_side_without_an_environment_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "HOME", tmp_path)
+    nobody = replace(side("saq", "redis"), pins="huey")
+    out = tmp_path / "lines"
+
+    with run.Session("full, 5 s", "/no/such/python", out, lambda _: None) as session:
+        metrics = session.take(run.Turn(nobody, BASE, 1, exercises.Size(300)))
+
+    assert metrics is None
+    [fault] = failed(run.read(out))
+    assert "no environment" in fault["error"]
+    assert "commit" in run.read(out)[0]
 
 
 def test_every_kind_of_exercise_has_a_course():
