@@ -1,12 +1,20 @@
-"""A TCP proxy whose wire goes bad in several ways, and is healed."""
+"""A TCP proxy whose wire goes bad in several ways, and is healed, while jobs flow through it."""
 
 import asyncio
 import contextlib
 import enum
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
+
+from tests.integration.flowing import Account, Flow
+from tests.integration.torn import LONG
+
+ROUNDS = 10 if LONG else 1
+BAD = 6 if LONG else 1.5  # seconds
+BOUND = 20  # seconds; five are the aim
 
 
 class Wire(enum.Enum):
@@ -44,6 +52,7 @@ class BadWire:
             self._server.close()
             self._drop_all()
             await asyncio.gather(*self._open, return_exceptions=True)
+            await asyncio.sleep(0.05)  # for both ends of what was closed to be gone
 
     async def becomes(self, state: Wire) -> None:
         """Go bad, or be healed: those who were cut off then have to connect anew."""
@@ -78,7 +87,7 @@ class BadWire:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             for end in (writer, down):
-                end.close()
+                end.transport.abort()
 
     async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool) -> None:
         passed = 0
@@ -117,3 +126,25 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
+
+
+async def suffer(url: str, state: Wire) -> tuple[Account, float]:
+    """Let jobs flow while the wire goes bad and is healed, and answer how long after that work went on at the latest."""
+    back = []
+    async with BadWire(url).running() as wire:
+
+        async def go_bad(flow: Flow) -> None:
+            for _ in range(ROUNDS):
+                await wire.becomes(state)
+                await asyncio.sleep(BAD)
+                await wire.becomes(Wire.WELL)
+                healed, ran = time.monotonic(), flow.ran.total()
+                async with asyncio.timeout(BOUND):
+                    while flow.ran.total() <= ran:
+                        await asyncio.sleep(0.01)
+                back.append(time.monotonic() - healed)
+                await flow.more(20)
+
+        account = await Flow(wire.url).through(go_bad)
+        assert wire.harmed or state is Wire.REFUSE
+    return account, max(back)

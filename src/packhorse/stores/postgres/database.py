@@ -20,12 +20,14 @@ from packhorse.errors import (
 from packhorse.stores.postgres.address import Address, Urls
 
 Row = asyncpg.Record
+Connection = Any  # what a pool lends
 Prepare = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 
 CONNECT = 10.0
 BYE = 2.0
 HOT = 4.0  # for what a worker repeats by itself: it is back soon after a way that swallowed its words
 _COMMAND = 10.0
+_KEPT = 30.0  # a connection lent by the pool is kept between calls for so long, then the pool looks at it again
 _TRIES = 8
 
 _DRIVER = (
@@ -73,6 +75,7 @@ class Database:
         self._size = size
         self._listen: Urls = ()
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._spare: Spare | None = None
         self._pid = 0
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -98,13 +101,14 @@ class Database:
             await pool
         except _DRIVER as error:
             unreached(error)
-        self._pool, self._pid = pool, os.getpid()
+        self._pool, self._spare, self._pid = pool, Spare(pool, self._begun), os.getpid()
 
     async def close(self) -> None:
         """Let calls under way end, then disconnect; in a forked process the parent's connections are left alone."""
-        pool, self._pool = self._pool, None
-        if pool is None or self._pid != os.getpid():
+        pool, spare, self._pool = self._pool, self._spare, None
+        if pool is None or spare is None or self._pid != os.getpid():
             return
+        spare.forget()
         try:
             if self._running:
                 await asyncio.wait(self._running, timeout=_COMMAND)
@@ -150,11 +154,11 @@ class Database:
     async def _shielded(
         self, sql: str, params: Sequence[object], lost: type[StoreError], timeout: float = _COMMAND
     ) -> list[Row]:
-        if self._pool is None:
+        if self._pool is None or self._spare is None:
             raise StoreClosed("The store is not open: call `await store.open()` first")
         if self._pid != os.getpid():
             raise StoreClosed("The store was opened before this process was forked: open one in the child")
-        return await asyncio.shield(self._begun(self._call(self._pool, sql, params, lost, timeout)))
+        return await asyncio.shield(self._begun(self._call(self._pool, self._spare, sql, params, lost, timeout)))
 
     def _begun(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         task = asyncio.ensure_future(work)
@@ -170,32 +174,93 @@ class Database:
     async def _call(
         self,
         pool: "asyncpg.Pool[asyncpg.Record]",
+        spare: "Spare",
         sql: str,
         params: Sequence[object],
         lost: type[StoreError],
         timeout: float,
     ) -> list[Row]:
+        era, sound = spare.era, False
         try:
-            connection = await pool.acquire(timeout=CONNECT)
+            connection = await spare.lent()
         except _DRIVER as error:
             unreached(error)
         try:
-            for _ in range(_TRIES - 1):
-                try:
-                    return await connection.fetch(sql, *params, timeout=timeout)
-                except _AGAIN:
-                    continue
-            return await connection.fetch(sql, *params, timeout=timeout)
+            rows = await _rows(connection, sql, params, timeout)
+            sound = True
+            return rows
         except asyncpg.ReadOnlySQLTransactionError as error:
-            await pool.expire_connections()  # this server is no primary any more: look for the one that is
+            spare.forget()  # this server is no primary any more: look for the one that is
+            await pool.expire_connections()
             _translate(error, lost)
         except _DRIVER as error:
             if isinstance(error, asyncpg.InternalClientError):
                 connection.terminate()  # its session was ended, and the driver has not understood that
             _translate(error, lost)
         finally:
+            spare.back(connection, keep=sound and era == spare.era)
+
+
+class Spare:
+    """One connection that is kept between calls: to borrow it from the pool and give it back would take as long as a call.
+
+    The pool alone knows how many connections there may be, and how long each may live. So nothing is kept while
+    somebody waits for the pool, nor for long.
+    """
+
+    def __init__(
+        self, pool: "asyncpg.Pool[asyncpg.Record]", begin: Callable[[Coroutine[Any, Any, Any]], object]
+    ) -> None:
+        self.era = 0  # what was lent in an era that is over is not kept
+        self._pool, self._begin = pool, begin
+        self._kept: Connection | None = None
+        self._waiting = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def lent(self) -> Connection:
+        """The connection that is kept, or one of the pool's."""
+        connection, self._kept = self._kept, None
+        if connection is not None and _there(connection):
+            return connection
+        self._waiting += 1
+        try:
+            return await self._pool.acquire(timeout=CONNECT)
+        finally:
+            self._waiting -= 1
+
+    def back(self, connection: Connection, *, keep: bool) -> None:
+        """Have a connection again."""
+        if not keep or self._kept is not None or self._waiting:
             # The driver asks the server to cancel what took too long, and waits for that: nobody else has to.
-            self._begun(pool.release(connection, timeout=BYE))
+            self._begin(self._pool.release(connection, timeout=BYE))
+            return
+        self._kept = connection
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_KEPT, self.forget)
+
+    def forget(self) -> None:
+        """Keep nothing that is lent now."""
+        self.era += 1
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        connection, self._kept = self._kept, None
+        if connection is not None:
+            self.back(connection, keep=False)
+
+
+def _there(connection: Connection) -> bool:
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:  # it broke, and is back in its pool by itself
+        return False
+
+
+async def _rows(connection: Connection, sql: str, params: Sequence[object], timeout: float) -> list[Row]:
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(*_AGAIN):
+            return await connection.fetch(sql, *params, timeout=timeout)  # type: ignore[no-any-return]
+    return await connection.fetch(sql, *params, timeout=timeout)  # type: ignore[no-any-return]
 
 
 async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:

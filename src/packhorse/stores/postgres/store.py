@@ -44,7 +44,7 @@ class PostgresStore:
         self._address = parse(url)
         self._database = Database(self._address, lists=self._layout.statements.lists, size=size)
         self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
-        self._wakes = Wakes(self._database, self._layout.channel)
+        self._wakes = Wakes(self._database, self._layout.channel, self._layout.statements.session)
         self._lounge = Lounge(self._address.urls)
         self._hints = Hints(clock or SYSTEM)
         self.jobs = PostgresJobs(self._namespace, self._hints)

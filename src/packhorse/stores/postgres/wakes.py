@@ -7,17 +7,19 @@ from packhorse.errors import StoreError
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
 from packhorse.stores.contract import Topic
-from packhorse.stores.postgres.database import Database
+from packhorse.stores.postgres.database import HOT, Database
 
+QUIET = 30.0  # seconds of silence after which a listener asks whether its line is still there
 _PAUSES = backoff.exponential(0.1, cap=10, jitter=0)
 
 
 class Wakes:
     """Listens while somebody waits for hints."""
 
-    def __init__(self, database: Database, channel: str) -> None:
+    def __init__(self, database: Database, channel: str, question: str) -> None:
         self._database = database
         self._channel = channel
+        self._question = question
         self._waiting: dict[asyncio.Event, Topic] = {}
         self._listener: asyncio.Task[None] | None = None
         self._closed = False
@@ -66,7 +68,8 @@ class Wakes:
                     await connection.add_listener(self._channel, self._heard)
                     self._tell(*Topic)
                     failures = 0
-                    await ended.wait()
+                    while not await _within(ended, QUIET):
+                        await connection.fetch(self._question, timeout=HOT)
             except StoreError:
                 failures += 1
             await SYSTEM.sleep(_PAUSES.delay(max(failures, 1), 0))
@@ -78,3 +81,10 @@ class Wakes:
         for heard, topic in self._waiting.items():
             if topic in topics:
                 heard.set()
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        return await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
