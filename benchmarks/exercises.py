@@ -85,6 +85,8 @@ def small(exercise: Exercise, jobs: int) -> Size:
         case Kind.WHOLE:
             one = max(FEWEST // 2, jobs // 20)
             return Size(max(jobs, 2 * one), one, paced=10)
+        case Kind.PACE | Kind.IDLE:
+            return Size(FEWEST, paced=10)
         case Kind.BYTES:
             return Size(max(2_000, min(jobs, 20_000)))
         case _:

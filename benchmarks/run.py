@@ -83,8 +83,10 @@ class Session:
         begun = time.monotonic()
         try:
             metrics = trial(side, turn.exercise, place, inside, turn.size)
-        except (Failed, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        except Failed as error:
             return {**line, "error": str(error)}
+        except Exception as error:  # a bad trial must not end the others
+            return {**line, "error": f"{type(error).__name__}: {error}"}
         return {**line, "seconds": time.monotonic() - begun, "metrics": metrics}
 
     def _environment(self, side: Contestant) -> environments.Environment | str:

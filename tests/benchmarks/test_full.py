@@ -61,6 +61,7 @@ def test_no_trial_is_empty_however_slow_a_side_is(exercise):
     for size in (small(exercise, 1), sized(exercise, 1, 0.01, slow)):
         assert size.jobs >= exercises.FEWEST
         assert size.jobs - size.one - (size.one // 10 or 10) > 0
+        assert size.paced or exercise.kind not in (Kind.WHOLE, Kind.PACE, Kind.IDLE)
 
 
 def test_half_the_maximum_is_half_of_what_can_be_sent_and_run():
