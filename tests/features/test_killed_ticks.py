@@ -21,7 +21,7 @@ LEASE = 2_000_000
 
 async def test_i8_each_tick_is_one_job_and_none_is_missing_while_workers_are_killed(live: App, place: Place):
     seed = int(os.environ.get("PACKHORSE_SEED", random.randrange(1 << 30)))
-    call = live.queue("ticks").call("tick")
+    call = live.queue("ticks").call("tick", keep_done=1_000_000)
     for number in range(SCHEDULES):
         await live.schedules.put(f"s{number}", every("1s"), call, overlap="allow")
     killing = await asyncio.create_subprocess_exec(
