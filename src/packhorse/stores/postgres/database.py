@@ -220,8 +220,10 @@ class Spare:
     async def lent(self) -> Connection:
         """The connection that is kept, or one of the pool's."""
         connection, self._kept = self._kept, None
-        if connection is not None and _there(connection):
-            return connection
+        if connection is not None:
+            if _there(connection):
+                return connection
+            self.back(connection, keep=False)
         self._waiting += 1
         try:
             return await self._pool.acquire(timeout=CONNECT)
