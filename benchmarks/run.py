@@ -85,7 +85,7 @@ class Session:
             metrics = trial(side, turn.exercise, place, inside, turn.size)
         except Failed as error:
             return {**line, "error": str(error)}
-        except Exception as error:  # a bad trial must not end the others
+        except Exception as error:  # noqa: BLE001 - a bad trial must not end the others
             return {**line, "error": f"{type(error).__name__}: {error}"}
         return {**line, "seconds": time.monotonic() - begun, "metrics": metrics}
 
