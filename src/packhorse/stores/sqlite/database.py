@@ -275,8 +275,8 @@ class Database:
                 self._file.shorten(connection)
         except Exception as error:  # noqa: BLE001 - the caller gets it
             _undo(connection)
-            if full(error) and self._file.make_room(connection):
-                waiting.extendleft(reversed(written))
+            if full(error) and written and not written[0].again and self._file.make_room(connection):
+                waiting.extendleft(call.once_more() for call in reversed(written))
                 return served
             for call in written or [waiting.popleft()]:
                 call.error = call.error or (unsure(error) if committing else translated(error))
@@ -294,7 +294,6 @@ class Database:
     def _one(self, connection: sqlite3.Connection, call: Call, before: Step) -> Step:
         """Serve one call in a savepoint, so that its failure is its own."""
         step = Step(connection, before.now, before.number)
-        call.error = None  # of a try that found no room
         connection.execute("SAVEPOINT verb")
         try:
             call.result = call.work(step)

@@ -5,7 +5,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from packhorse.errors import StoreClosed
 
@@ -16,7 +16,7 @@ Turn = Callable[[], None]
 class Call:
     """One verb on its way to a thread and back."""
 
-    __slots__ = ("answer", "error", "future", "loop", "result", "skip", "work")
+    __slots__ = ("again", "answer", "error", "future", "loop", "result", "skip", "work")
 
     def __init__(self, work: Work, skip: Work | None) -> None:
         self.work = work
@@ -25,6 +25,12 @@ class Call:
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
         self.error: BaseException | None = None
+        self.again = False
+
+    def once_more(self) -> Self:
+        """Serve it a second time, and not a third: there was no room for it."""
+        self.error, self.again = None, True
+        return self
 
     def deliver(self) -> None:
         """Hand the answer to the caller, on its loop."""
