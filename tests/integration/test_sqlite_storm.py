@@ -23,19 +23,24 @@ async def test_processes_that_commit_and_checkpoint_at_once_lose_nothing(tmp_pat
     await store.migrate()
     await store.close()
     command = [sys.executable, "-m", "tests.integration.sqlite_storm", str(path), str(SECONDS)]
-    fleet = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(PROCESSES)]
+    said = [tmp_path / f"{number}.json" for number in range(PROCESSES)]  # files: a pipe that nobody reads is soon full
+    fleet = []
+    for one in said:
+        with one.open("w") as out:
+            fleet.append(subprocess.Popen(command, stdout=out))
     looks, longest = [], 0
     try:
         while any(one.poll() is None for one in fleet):
             looks.append(whole(path))
             longest = max(longest, length(Path(f"{path}-wal")))
             time.sleep(0.2)
-        told = [json.loads(one.communicate()[0]) for one in fleet]
     finally:
         for one in fleet:
             one.kill()
+            one.wait()
     assert [one.returncode for one in fleet] == [0] * PROCESSES
 
+    told = [json.loads(one.read_text()) for one in said]
     stored = [job for each in told for job in each["stored"]]
     settled = [job for each in told for job in each["settled"]]
     assert len(set(settled)) == len(settled), "a job was settled twice"
