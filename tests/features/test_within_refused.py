@@ -130,7 +130,7 @@ async def test_a_transaction_that_has_read_what_another_changed_is_told_to_begin
     await sums.add.enqueue(1)
     connection = sqlite3.connect(sums.path)
     connection.execute("begin")
-    connection.execute("select count(*) from jobs").fetchone()
+    connection.execute("select count(*) from packhorse_jobs").fetchone()
     await sums.add.enqueue(2)
 
     with pytest.raises(StoreUnavailable, match="BEGIN IMMEDIATE"):

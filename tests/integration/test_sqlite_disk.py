@@ -93,7 +93,7 @@ async def test_the_journal_stays_short_while_others_read_without_a_pause(store: 
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             while not over.is_set():
                 connection.execute("BEGIN")
-                connection.execute("SELECT count(*) FROM moment").fetchone()
+                connection.execute("SELECT count(*) FROM packhorse_moment").fetchone()
                 others.set()
                 mine.wait(1)  # the other may be held up
                 mine.clear()
@@ -125,7 +125,7 @@ async def test_a_reader_that_stays_keeps_the_journal_only_as_long_as_it_stays(
     journal = Path(f"{tmp_path}/store.db-wal")
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as reader:
         reader.execute("BEGIN")
-        reader.execute("SELECT count(*) FROM jobs").fetchone()
+        reader.execute("SELECT count(*) FROM packhorse_jobs").fetchone()
         await write(store, 10)
         assert journal.stat().st_size > 4 << 20
     await write(store, 1)

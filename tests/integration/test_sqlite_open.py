@@ -61,7 +61,7 @@ async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path:
     assert path.read_text() == "Dear diary, " * 1000
 
 
-@pytest.mark.parametrize("table", ["jobs", "migrations"])
+@pytest.mark.parametrize("table", ["packhorse_jobs", "packhorse_migrations"])
 async def test_a_database_with_other_tables_of_our_names_is_refused_and_left_as_it_is(tmp_path: Path, table: str):
     path = tmp_path / "other.db"
     with contextlib.closing(sqlite3.connect(path)) as other:
@@ -76,7 +76,7 @@ async def test_a_database_with_other_tables_of_our_names_is_refused_and_left_as_
 async def test_a_database_of_the_users_own_may_hold_a_store_too(tmp_path: Path):
     path = tmp_path / "shop.db"
     with contextlib.closing(sqlite3.connect(path)) as own:
-        own.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        own.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY)")
     await opened_once(path)
     await opened_once(path)
 
@@ -93,7 +93,7 @@ async def test_a_damaged_page_is_told_by_the_call_that_meets_it(tmp_path: Path):
     path = tmp_path / "store.db"
     await opened_once(path)
     with contextlib.closing(sqlite3.connect(path)) as plain:
-        (root,) = plain.execute("SELECT rootpage FROM sqlite_master WHERE name = 'jobs'").fetchone()
+        (root,) = plain.execute("SELECT rootpage FROM sqlite_master WHERE name = 'packhorse_jobs'").fetchone()
     damage(path, root)
     store = open_store(f"sqlite:///{path}")
     await store.open()

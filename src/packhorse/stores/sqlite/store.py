@@ -134,7 +134,7 @@ def _migrate(connection: Connection) -> list[str]:
 
 def _refuse_others(connection: Connection) -> None:
     """Refuse a file where another program has tables that are called like ours."""
-    ours = ["migrations", *(name for step in MIGRATIONS for name in _TABLES.findall(step.sql))]
+    ours = ["packhorse_migrations", *(name for step in MIGRATIONS for name in _TABLES.findall(step.sql))]
     if not _taken(connection) and (found := connection.execute(SQL.tables, (as_json(ours),)).fetchall()):
         names = ", ".join(name for (name,) in found)
         raise SchemaMismatch(f"There are tables ({names}) of another program: give the store a file of its own")

@@ -86,7 +86,7 @@ def _translating() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        if "no such table: moment" in str(error):
+        if "no such table: packhorse_moment" in str(error):
             raise OtherDatabase("The connection leads to a file without a store") from error
         if "locked" in str(error) or "busy" in str(error):
             raise StoreUnavailable(

@@ -1,14 +1,14 @@
 -- A record is written once, at enqueue; a narrow row in exactly one of ready, due, leases, waits, ends says where it stands.
 -- Places hold the record's rowid. Numbers come from one counter that never goes back (moment.number).
 
-CREATE TABLE moment (
+CREATE TABLE packhorse_moment (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     at INTEGER NOT NULL,        -- high-water mark of the clock
     number INTEGER NOT NULL     -- last number given to a record, a turn in a line or an end
 );
-INSERT INTO moment VALUES (1, 0, 0);
+INSERT INTO packhorse_moment VALUES (1, 0, 0);
 
-CREATE TABLE jobs (
+CREATE TABLE packhorse_jobs (
     seq INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
     queue TEXT NOT NULL,
@@ -26,9 +26,9 @@ CREATE TABLE jobs (
     children INTEGER,
     unique_key TEXT
 );
-CREATE UNIQUE INDEX jobs_id ON jobs (id);
+CREATE UNIQUE INDEX packhorse_jobs_id ON packhorse_jobs (id);
 
-CREATE TABLE ready (
+CREATE TABLE packhorse_ready (
     seq INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
@@ -38,9 +38,9 @@ CREATE TABLE ready (
     lost INTEGER NOT NULL,
     flags INTEGER NOT NULL
 );
-CREATE UNIQUE INDEX ready_order ON ready (queue, priority, since, number);
+CREATE UNIQUE INDEX packhorse_ready_order ON packhorse_ready (queue, priority, since, number);
 
-CREATE TABLE due (
+CREATE TABLE packhorse_due (
     seq INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
@@ -50,9 +50,9 @@ CREATE TABLE due (
     lost INTEGER NOT NULL,
     flags INTEGER NOT NULL
 );
-CREATE UNIQUE INDEX due_order ON due (queue, since, number);
+CREATE UNIQUE INDEX packhorse_due_order ON packhorse_due (queue, since, number);
 
-CREATE TABLE leases (
+CREATE TABLE packhorse_leases (
     seq INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE leases (
     cancelling INTEGER NOT NULL DEFAULT 0
 );
 
-CREATE TABLE waits (
+CREATE TABLE packhorse_waits (
     seq INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     priority INTEGER NOT NULL,
@@ -85,12 +85,12 @@ CREATE TABLE waits (
     key TEXT,
     after INTEGER
 );
-CREATE INDEX waits_order ON waits (queue, since, number);
-CREATE INDEX waits_lane ON waits (queue, lane, number) WHERE lane IS NOT NULL;
-CREATE INDEX waits_on ON waits (kind, key) WHERE kind IS NOT NULL;
-CREATE INDEX waits_reason ON waits (reason, since, number) WHERE lane IS NULL AND pending IS NULL;
+CREATE INDEX packhorse_waits_order ON packhorse_waits (queue, since, number);
+CREATE INDEX packhorse_waits_lane ON packhorse_waits (queue, lane, number) WHERE lane IS NOT NULL;
+CREATE INDEX packhorse_waits_on ON packhorse_waits (kind, key) WHERE kind IS NOT NULL;
+CREATE INDEX packhorse_waits_reason ON packhorse_waits (reason, since, number) WHERE lane IS NULL AND pending IS NULL;
 
-CREATE TABLE shelves (          -- ended jobs that are kept by the same rule
+CREATE TABLE packhorse_shelves (          -- ended jobs that are kept by the same rule
     id INTEGER PRIMARY KEY,
     queue TEXT NOT NULL,
     state TEXT NOT NULL,
@@ -98,7 +98,7 @@ CREATE TABLE shelves (          -- ended jobs that are kept by the same rule
     keep_age INTEGER NOT NULL,
     UNIQUE (queue, state, keep_count, keep_age)
 );
-CREATE TABLE ends (
+CREATE TABLE packhorse_ends (
     seq INTEGER PRIMARY KEY,
     shelf INTEGER NOT NULL,
     number INTEGER NOT NULL,
@@ -109,9 +109,9 @@ CREATE TABLE ends (
     reason TEXT,
     result BLOB
 );
-CREATE INDEX ends_shelf ON ends (shelf, number);
+CREATE INDEX packhorse_ends_shelf ON packhorse_ends (shelf, number);
 
-CREATE TABLE tries (            -- what past attempts left behind: their token, and their failure if they had one
+CREATE TABLE packhorse_tries (            -- what past attempts left behind: their token, and their failure if they had one
     seq INTEGER NOT NULL,
     number INTEGER NOT NULL,
     token BLOB,
@@ -121,46 +121,46 @@ CREATE TABLE tries (            -- what past attempts left behind: their token, 
     PRIMARY KEY (seq, number)
 ) WITHOUT ROWID;
 
-CREATE TABLE notes (seq INTEGER PRIMARY KEY, progress BLOB NOT NULL);
+CREATE TABLE packhorse_notes (seq INTEGER PRIMARY KEY, progress BLOB NOT NULL);
 
-CREATE TABLE tombs (            -- ids of pruned jobs, so that a repeat is known as one
+CREATE TABLE packhorse_tombs (            -- ids of pruned jobs, so that a repeat is known as one
     id BLOB PRIMARY KEY,
     token BLOB,
     state TEXT NOT NULL,
     forget INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX tombs_forget ON tombs (forget);
+CREATE INDEX packhorse_tombs_forget ON packhorse_tombs (forget);
 
-CREATE TABLE uniques (
+CREATE TABLE packhorse_uniques (
     key TEXT PRIMARY KEY,
     id BLOB NOT NULL,
     until INTEGER               -- end of the window; none: until the job starts or ends
 ) WITHOUT ROWID;
-CREATE INDEX uniques_until ON uniques (until) WHERE until IS NOT NULL;
+CREATE INDEX packhorse_uniques_until ON packhorse_uniques (until) WHERE until IS NOT NULL;
 
-CREATE TABLE lanes (
+CREATE TABLE packhorse_lanes (
     queue TEXT NOT NULL,
     lane TEXT NOT NULL,
     held INTEGER NOT NULL,
     PRIMARY KEY (queue, lane)
 ) WITHOUT ROWID;
 
-CREATE TABLE families (seq INTEGER PRIMARY KEY, delivered INTEGER NOT NULL);
+CREATE TABLE packhorse_families (seq INTEGER PRIMARY KEY, delivered INTEGER NOT NULL);
 
-CREATE TABLE queues (name TEXT PRIMARY KEY, paused INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE packhorse_queues (name TEXT PRIMARY KEY, paused INTEGER NOT NULL) WITHOUT ROWID;
 
-CREATE TABLE counts (
+CREATE TABLE packhorse_counts (
     queue TEXT NOT NULL,
     state TEXT NOT NULL,
     n INTEGER NOT NULL,
     PRIMARY KEY (queue, state)
 ) WITHOUT ROWID;
 
-CREATE TABLE asks (worker BLOB PRIMARY KEY, token BLOB NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE packhorse_asks (worker BLOB PRIMARY KEY, token BLOB NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
 
-CREATE TABLE workers (id BLOB PRIMARY KEY, until INTEGER NOT NULL, seen INTEGER NOT NULL, facts BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE packhorse_workers (id BLOB PRIMARY KEY, until INTEGER NOT NULL, seen INTEGER NOT NULL, facts BLOB NOT NULL) WITHOUT ROWID;
 
-CREATE TABLE records (
+CREATE TABLE packhorse_records (
     kind TEXT NOT NULL,
     key TEXT NOT NULL,
     version INTEGER NOT NULL,
@@ -168,20 +168,20 @@ CREATE TABLE records (
     expires INTEGER NOT NULL,
     value BLOB NOT NULL
 );
-CREATE UNIQUE INDEX records_key ON records (kind, key);
-CREATE INDEX records_due ON records (kind, due) WHERE due > 0;
-CREATE INDEX records_expires ON records (expires) WHERE expires > 0;
+CREATE UNIQUE INDEX packhorse_records_key ON packhorse_records (kind, key);
+CREATE INDEX packhorse_records_due ON packhorse_records (kind, due) WHERE due > 0;
+CREATE INDEX packhorse_records_expires ON packhorse_records (expires) WHERE expires > 0;
 
-CREATE TABLE heads (stream TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE events (
+CREATE TABLE packhorse_heads (stream TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE packhorse_events (
     stream TEXT NOT NULL,
     number INTEGER NOT NULL,
     at INTEGER NOT NULL,
     key TEXT,
     data BLOB NOT NULL
 );
-CREATE UNIQUE INDEX events_number ON events (stream, number);
-CREATE TABLE lifecycle (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE UNIQUE INDEX packhorse_events_number ON packhorse_events (stream, number);
+CREATE TABLE packhorse_lifecycle (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
 
 -- Any client of the file can enqueue, within its own transaction: INSERT INTO packhorse_enqueue (task, args, options) VALUES (...).
 -- A row does not stay: the trigger makes record, place, count and event of it, as enqueue does.
@@ -227,20 +227,20 @@ BEGIN
         false
     );
 
-    UPDATE moment SET at = max(
+    UPDATE packhorse_moment SET at = max(
         at, CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
     );
     SELECT RAISE(IGNORE)
-    WHERE EXISTS (SELECT 1 FROM jobs WHERE id = NEW.id)
-    OR EXISTS (SELECT 1 FROM tombs WHERE id = NEW.id)
+    WHERE EXISTS (SELECT 1 FROM packhorse_jobs WHERE id = NEW.id)
+    OR EXISTS (SELECT 1 FROM packhorse_tombs WHERE id = NEW.id)
     OR EXISTS (
-        SELECT 1 FROM uniques CROSS JOIN moment
+        SELECT 1 FROM packhorse_uniques AS uniques CROSS JOIN packhorse_moment AS moment
         WHERE uniques.key = NEW.task || ':' || (json_extract(NEW.options, '$.unique.key'))
         AND (uniques.until IS NULL OR uniques.until > moment.at)
     );
 
-    UPDATE moment SET number = number + 2;
-    INSERT INTO jobs (
+    UPDATE packhorse_moment SET number = number + 2;
+    INSERT INTO packhorse_jobs (
         seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit, parent, children, unique_key
     )
     SELECT
@@ -277,48 +277,48 @@ BEGIN
         ),
         json_extract(NEW.options, '$.tenant'), json_extract(NEW.options, '$.key'), coalesce(json_extract(NEW.options, '$.per_key'), 1), NULL, 0,
         NEW.task || ':' || (json_extract(NEW.options, '$.unique.key'))
-    FROM moment;
-    INSERT OR REPLACE INTO uniques (key, id, until)
+    FROM packhorse_moment AS moment;
+    INSERT OR REPLACE INTO packhorse_uniques (key, id, until)
     SELECT jobs.unique_key, jobs.id, moment.at + CAST(json_extract(NEW.options, '$.unique.within') * 1000000 AS INTEGER)
-    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
     WHERE jobs.unique_key IS NOT NULL;
 
-    INSERT INTO due (seq, queue, priority, since, number, attempt, lost, flags)
+    INSERT INTO packhorse_due (seq, queue, priority, since, number, attempt, lost, flags)
     SELECT jobs.seq, jobs.queue, jobs.priority, jobs.due, moment.number, 0, 0, jobs.flags
-    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
     WHERE jobs.due > moment.at;
-    INSERT INTO ready (seq, queue, priority, since, number, attempt, lost, flags)
+    INSERT INTO packhorse_ready (seq, queue, priority, since, number, attempt, lost, flags)
     SELECT jobs.seq, jobs.queue, jobs.priority, jobs.due, moment.number, 0, 0, jobs.flags + (jobs.lane IS NOT NULL)
-    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
     WHERE jobs.due <= moment.at
     AND (
         jobs.lane IS NULL
         OR (
-            coalesce((SELECT held FROM lanes WHERE lanes.queue = jobs.queue AND lanes.lane = jobs.lane), 0) < jobs.lane_limit
-            AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.queue = jobs.queue AND waits.lane = jobs.lane)
+            coalesce((SELECT held FROM packhorse_lanes AS lanes WHERE lanes.queue = jobs.queue AND lanes.lane = jobs.lane), 0) < jobs.lane_limit
+            AND NOT EXISTS (SELECT 1 FROM packhorse_waits AS waits WHERE waits.queue = jobs.queue AND waits.lane = jobs.lane)
         )
     );
-    INSERT INTO lanes (queue, lane, held)
+    INSERT INTO packhorse_lanes (queue, lane, held)
     SELECT jobs.queue, jobs.lane, 1
-    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1 CROSS JOIN ready ON ready.seq = jobs.seq
+    FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1 CROSS JOIN packhorse_ready AS ready ON ready.seq = jobs.seq
     WHERE jobs.lane IS NOT NULL
     ON CONFLICT DO UPDATE SET held = held + 1;
-    INSERT INTO waits (seq, queue, priority, since, number, attempt, lost, flags, reason, lane)
+    INSERT INTO packhorse_waits (seq, queue, priority, since, number, attempt, lost, flags, reason, lane)
     SELECT jobs.seq, jobs.queue, jobs.priority, moment.at, moment.number, 0, 0, jobs.flags, 'lane', jobs.lane
-    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
-    WHERE jobs.due <= moment.at AND NOT EXISTS (SELECT 1 FROM ready WHERE ready.seq = jobs.seq);
+    FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
+    WHERE jobs.due <= moment.at AND NOT EXISTS (SELECT 1 FROM packhorse_ready AS ready WHERE ready.seq = jobs.seq);
 
-    INSERT INTO counts (queue, state, n)
+    INSERT INTO packhorse_counts (queue, state, n)
     SELECT
         jobs.queue,
         CASE
-            WHEN EXISTS (SELECT 1 FROM ready WHERE ready.seq = jobs.seq) THEN 'ready'
+            WHEN EXISTS (SELECT 1 FROM packhorse_ready AS ready WHERE ready.seq = jobs.seq) THEN 'ready'
             WHEN jobs.due > moment.at THEN 'scheduled'
             ELSE 'waiting'
         END,
         1
-    FROM moment CROSS JOIN jobs ON jobs.seq = moment.number - 1
+    FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
     WHERE true
     ON CONFLICT DO UPDATE SET n = n + 1;
-    INSERT INTO lifecycle (at, data) SELECT at, CAST('q' || x'0001' || NEW.id AS BLOB) FROM moment;
+    INSERT INTO packhorse_lifecycle (at, data) SELECT at, CAST('q' || x'0001' || NEW.id AS BLOB) FROM packhorse_moment AS moment;
 END;

@@ -1,56 +1,56 @@
 -- name: last_ask
-SELECT token FROM asks WHERE worker = ?1;
+SELECT token FROM packhorse_asks WHERE worker = ?1;
 
 -- name: remember_ask
-INSERT OR REPLACE INTO asks (worker, token, at) VALUES (?1, ?2, ?3);
+INSERT OR REPLACE INTO packhorse_asks (worker, token, at) VALUES (?1, ?2, ?3);
 
 -- name: paused
-SELECT name FROM queues WHERE paused = 1;
+SELECT name FROM packhorse_queues WHERE paused = 1;
 
 -- name: due_now
-SELECT seq, queue, priority, since, attempt, lost, flags FROM due
+SELECT seq, queue, priority, since, attempt, lost, flags FROM packhorse_due
 WHERE queue = ?1 AND since <= ?2
 ORDER BY since, number
 LIMIT 500;
 
 -- name: first_due
-SELECT since FROM due WHERE queue = ?1 ORDER BY since, number LIMIT 1;
+SELECT since FROM packhorse_due WHERE queue = ?1 ORDER BY since, number LIMIT 1;
 
 -- name: next_due
-SELECT since FROM due WHERE queue = ?1 AND since > ?2 ORDER BY since, number LIMIT 1;
+SELECT since FROM packhorse_due WHERE queue = ?1 AND since > ?2 ORDER BY since, number LIMIT 1;
 
 -- name: any_ready
-SELECT 1 FROM ready WHERE queue = ?1 LIMIT 1;
+SELECT 1 FROM packhorse_ready WHERE queue = ?1 LIMIT 1;
 
 -- name: pick
 SELECT
     r.seq, r.priority, r.since, r.number, r.attempt + 1, r.lost, r.flags,
     j.id, j.task, j.payload, j.headers, j.born, j.lane, j.parent
-FROM ready AS r CROSS JOIN jobs AS j ON j.seq = r.seq
+FROM packhorse_ready AS r CROSS JOIN packhorse_jobs AS j ON j.seq = r.seq
 WHERE r.queue = ?1
 ORDER BY r.priority, r.since, r.number
 LIMIT ?2;
 
 -- name: lease
-INSERT INTO leases (seq, queue, priority, since, number, until, token, worker, attempt, lost, flags)
-SELECT seq, queue, priority, since, number, ?3, ?4, ?5, attempt + 1, lost, flags FROM ready
+INSERT INTO packhorse_leases (seq, queue, priority, since, number, until, token, worker, attempt, lost, flags)
+SELECT seq, queue, priority, since, number, ?3, ?4, ?5, attempt + 1, lost, flags FROM packhorse_ready
 WHERE queue = ?1
 ORDER BY priority, since, number
 LIMIT ?2;
 
 -- name: leave_head
-DELETE FROM ready WHERE queue = ?1 AND (priority, since, number) <= (?2, ?3, ?4);
+DELETE FROM packhorse_ready WHERE queue = ?1 AND (priority, since, number) <= (?2, ?3, ?4);
 
 -- name: leases_by_token
 SELECT l.queue, l.until, l.seq, l.priority, l.attempt, l.lost, j.id, j.task, j.payload, j.headers, j.born, j.lane, j.parent
-FROM leases AS l CROSS JOIN jobs AS j ON j.seq = l.seq
+FROM packhorse_leases AS l CROSS JOIN packhorse_jobs AS j ON j.seq = l.seq
 WHERE l.token = ?1
 ORDER BY l.priority, l.since, l.number;
 
 -- name: renew
-UPDATE leases SET until = ?1
+UPDATE packhorse_leases SET until = ?1
 WHERE seq IN (SELECT value FROM json_each(?2));
 
 -- name: mark_cancelling
-UPDATE leases SET cancelling = 1
+UPDATE packhorse_leases SET cancelling = 1
 WHERE seq IN (SELECT value FROM json_each(?1));

@@ -1,39 +1,39 @@
 -- name: add_job
-INSERT INTO jobs (
+INSERT INTO packhorse_jobs (
     seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit, parent, children, unique_key
 )
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: add_jobs
 -- All or nothing is the caller's affair: fewer rows than given means that some ids are taken.
-INSERT INTO jobs (seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit)
+INSERT INTO packhorse_jobs (seq, id, queue, task, priority, born, due, flags, payload, headers, tenant, lane, lane_limit)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
 -- name: any_buried
-SELECT 1 FROM json_each(?2) AS k CROSS JOIN tombs AS t ON t.id = substr(?1, k.value * 16 + 1, 16) LIMIT 1;
+SELECT 1 FROM json_each(?2) AS k CROSS JOIN packhorse_tombs AS t ON t.id = substr(?1, k.value * 16 + 1, 16) LIMIT 1;
 
 -- name: take_back_jobs
-DELETE FROM jobs WHERE seq >= ?1;
+DELETE FROM packhorse_jobs WHERE seq >= ?1;
 
 -- name: ready_new
-INSERT INTO ready (seq, queue, priority, since, number, attempt, lost, flags)
-SELECT seq, queue, priority, ?3, seq, 0, 0, flags FROM jobs
+INSERT INTO packhorse_ready (seq, queue, priority, since, number, attempt, lost, flags)
+SELECT seq, queue, priority, ?3, seq, 0, 0, flags FROM packhorse_jobs
 WHERE seq BETWEEN ?1 AND ?2;
 
 -- name: taken
-SELECT 1 FROM jobs WHERE id = ?1
+SELECT 1 FROM packhorse_jobs WHERE id = ?1
 UNION ALL
-SELECT 1 FROM tombs WHERE id = ?1;
+SELECT 1 FROM packhorse_tombs WHERE id = ?1;
 
 -- name: unique_holder
-SELECT id FROM uniques WHERE key = ?1 AND (until IS NULL OR until > ?2);
+SELECT id FROM packhorse_uniques WHERE key = ?1 AND (until IS NULL OR until > ?2);
 
 -- name: take_unique
-INSERT OR REPLACE INTO uniques (key, id, until) VALUES (?1, ?2, ?3);
+INSERT OR REPLACE INTO packhorse_uniques (key, id, until) VALUES (?1, ?2, ?3);
 
 -- name: free_uniques
 -- Windows outlive the job.
-DELETE FROM uniques
+DELETE FROM packhorse_uniques
 WHERE until IS NULL
-AND (key, id) IN (SELECT j.unique_key, j.id FROM json_each(?1) AS k CROSS JOIN jobs AS j ON j.seq = k.value);
+AND (key, id) IN (SELECT j.unique_key, j.id FROM json_each(?1) AS k CROSS JOIN packhorse_jobs AS j ON j.seq = k.value);

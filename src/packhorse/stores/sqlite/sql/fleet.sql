@@ -1,8 +1,8 @@
 -- name: beat
-INSERT OR REPLACE INTO workers (id, until, seen, facts) VALUES (?1, ?2, ?3, ?4);
+INSERT OR REPLACE INTO packhorse_workers (id, until, seen, facts) VALUES (?1, ?2, ?3, ?4);
 
 -- name: leave
-DELETE FROM workers WHERE id = ?1;
+DELETE FROM packhorse_workers WHERE id = ?1;
 
 -- name: living
-SELECT facts, seen FROM workers WHERE until > ?1;
+SELECT facts, seen FROM packhorse_workers WHERE until > ?1;

@@ -1,23 +1,23 @@
 -- name: lanes_held
-SELECT k.key, l.held, EXISTS (SELECT 1 FROM waits AS w WHERE w.queue = ?1 AND w.lane = k.value)
-FROM json_each(?2) AS k CROSS JOIN lanes AS l ON l.queue = ?1 AND l.lane = k.value;
+SELECT k.key, l.held, EXISTS (SELECT 1 FROM packhorse_waits AS w WHERE w.queue = ?1 AND w.lane = k.value)
+FROM json_each(?2) AS k CROSS JOIN packhorse_lanes AS l ON l.queue = ?1 AND l.lane = k.value;
 
 -- name: hold_lanes
-INSERT INTO lanes (queue, lane, held)
+INSERT INTO packhorse_lanes (queue, lane, held)
 SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)
 WHERE true
 ON CONFLICT DO UPDATE SET held = held + excluded.held;
 
 -- name: empty_lanes
-DELETE FROM lanes
+DELETE FROM packhorse_lanes
 WHERE held <= 0 AND (queue, lane) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1));
 
 -- name: next_in_lanes
 -- The first behind each lane. By rowid, or the whole lane would be read.
 SELECT k.key, w.seq, w.priority, w.attempt, w.lost, w.flags
 FROM json_each(?2) AS k
-CROSS JOIN waits AS w ON w.seq = (
-    SELECT x.seq FROM waits AS x
+CROSS JOIN packhorse_waits AS w ON w.seq = (
+    SELECT x.seq FROM packhorse_waits AS x
     WHERE x.queue = ?1 AND x.lane = k.value
     ORDER BY x.number
     LIMIT 1

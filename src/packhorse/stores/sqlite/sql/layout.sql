@@ -1,11 +1,11 @@
 -- name: create_migrations
-CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, checksum TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS packhorse_migrations (name TEXT PRIMARY KEY, checksum TEXT NOT NULL) WITHOUT ROWID;
 
 -- name: steps_taken
-SELECT name, checksum FROM migrations;
+SELECT name, checksum FROM packhorse_migrations;
 
 -- name: take_step
-INSERT INTO migrations (name, checksum) VALUES (?1, ?2);
+INSERT INTO packhorse_migrations (name, checksum) VALUES (?1, ?2);
 
 -- name: tables
 -- Which of these names are taken.

@@ -15,72 +15,72 @@ SELECT
     coalesce(e.lost, l.lost, r.lost, d.lost, w.lost),
     coalesce(e.reason, w.reason), w.detail, w.pending, l.worker, l.cancelling, f.delivered, n.progress, e.result
 FROM json_each(?1) AS k
-CROSS JOIN jobs AS j ON j.seq = k.value
-LEFT JOIN ends AS e ON e.seq = j.seq
-LEFT JOIN shelves AS s ON s.id = e.shelf
-LEFT JOIN leases AS l ON l.seq = j.seq
-LEFT JOIN ready AS r ON r.seq = j.seq
-LEFT JOIN due AS d ON d.seq = j.seq
-LEFT JOIN waits AS w ON w.seq = j.seq
-LEFT JOIN families AS f ON f.seq = j.seq
-LEFT JOIN notes AS n ON n.seq = j.seq
+CROSS JOIN packhorse_jobs AS j ON j.seq = k.value
+LEFT JOIN packhorse_ends AS e ON e.seq = j.seq
+LEFT JOIN packhorse_shelves AS s ON s.id = e.shelf
+LEFT JOIN packhorse_leases AS l ON l.seq = j.seq
+LEFT JOIN packhorse_ready AS r ON r.seq = j.seq
+LEFT JOIN packhorse_due AS d ON d.seq = j.seq
+LEFT JOIN packhorse_waits AS w ON w.seq = j.seq
+LEFT JOIN packhorse_families AS f ON f.seq = j.seq
+LEFT JOIN packhorse_notes AS n ON n.seq = j.seq
 ORDER BY k.key;
 
 -- name: failures
 SELECT t.seq, t.attempt, t.at, t.error
-FROM json_each(?1) AS k CROSS JOIN tries AS t ON t.seq = k.value
+FROM json_each(?1) AS k CROSS JOIN packhorse_tries AS t ON t.seq = k.value
 WHERE t.error IS NOT NULL
 ORDER BY t.seq, t.number;
 
 -- name: page_scheduled
 -- The first parameter is the last queue to look at: a blob is greater than any text. So the index has both ends.
-SELECT seq, queue, since, number FROM due
+SELECT seq, queue, since, number FROM packhorse_due
 WHERE queue <= ?1 AND (queue, since, number) > (?2, ?3, ?4)
 ORDER BY queue, since, number
 LIMIT ?5;
 
 -- name: page_ready
-SELECT seq, queue, priority, since, number FROM ready
+SELECT seq, queue, priority, since, number FROM packhorse_ready
 WHERE queue <= ?1 AND (queue, priority, since, number) > (?2, ?3, ?4, ?5)
 ORDER BY queue, priority, since, number
 LIMIT ?6;
 
 -- name: page_running
-SELECT seq, seq FROM leases
+SELECT seq, seq FROM packhorse_leases
 WHERE ?1 IN (x'', queue) AND seq > ?2
 ORDER BY seq
 LIMIT ?3;
 
 -- name: page_waiting
-SELECT seq, queue, since, number FROM waits
+SELECT seq, queue, since, number FROM packhorse_waits
 WHERE queue <= ?1 AND (queue, since, number) > (?2, ?3, ?4)
 ORDER BY queue, since, number
 LIMIT ?5;
 
 -- name: page_ended
-SELECT seq, number FROM ends
+SELECT seq, number FROM packhorse_ends
 WHERE shelf = ?1 AND number < ?2
 ORDER BY number DESC
 LIMIT ?3;
 
 -- name: all_counts
-SELECT queue, state, n FROM counts;
+SELECT queue, state, n FROM packhorse_counts;
 
 -- name: queue_names
-SELECT queue FROM counts
+SELECT queue FROM packhorse_counts
 UNION
-SELECT name FROM queues
+SELECT name FROM packhorse_queues
 ORDER BY 1;
 
 -- name: oldest_ready
 -- From one priority to the next by the index, however many jobs are in between.
 WITH RECURSIVE p (priority) AS (
-    SELECT min(priority) FROM ready WHERE queue = ?1
+    SELECT min(priority) FROM packhorse_ready WHERE queue = ?1
     UNION ALL
-    SELECT (SELECT min(priority) FROM ready WHERE queue = ?1 AND priority > p.priority) FROM p WHERE p.priority IS NOT NULL
+    SELECT (SELECT min(priority) FROM packhorse_ready WHERE queue = ?1 AND priority > p.priority) FROM p WHERE p.priority IS NOT NULL
 )
-SELECT min((SELECT since FROM ready WHERE queue = ?1 AND priority = p.priority ORDER BY since LIMIT 1)) FROM p;
+SELECT min((SELECT since FROM packhorse_ready WHERE queue = ?1 AND priority = p.priority ORDER BY since LIMIT 1)) FROM p;
 
 -- name: pause
-INSERT INTO queues (name, paused) VALUES (?1, ?2)
+INSERT INTO packhorse_queues (name, paused) VALUES (?1, ?2)
 ON CONFLICT DO UPDATE SET paused = excluded.paused;

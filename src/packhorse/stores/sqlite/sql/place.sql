@@ -2,55 +2,55 @@
 -- one JSON array; whatever is decided is decided in Python.
 
 -- name: put_ready
-INSERT INTO ready (seq, queue, priority, since, number, attempt, lost, flags)
+INSERT INTO packhorse_ready (seq, queue, priority, since, number, attempt, lost, flags)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: put_due
-INSERT INTO due (seq, queue, priority, since, number, attempt, lost, flags)
+INSERT INTO packhorse_due (seq, queue, priority, since, number, attempt, lost, flags)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: put_waits
-INSERT INTO waits (seq, queue, priority, since, number, attempt, lost, flags, reason, detail, lane, pending, kind, key, after)
+INSERT INTO packhorse_waits (seq, queue, priority, since, number, attempt, lost, flags, reason, detail, lane, pending, kind, key, after)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: leave_ready
-DELETE FROM ready WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_ready WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: leave_due
-DELETE FROM due WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_due WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: leave_waits
-DELETE FROM waits WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_waits WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: leave_leases
-DELETE FROM leases WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_leases WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: leave_ends
-DELETE FROM ends WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_ends WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: places
 -- Where jobs stand, by rowid; a cancel, a replay or a drop begins here.
 SELECT k.value, 'ready', r.queue, r.priority, r.attempt, r.lost, r.flags
-FROM json_each(?1) AS k CROSS JOIN ready AS r ON r.seq = k.value
+FROM json_each(?1) AS k CROSS JOIN packhorse_ready AS r ON r.seq = k.value
 UNION ALL
 SELECT k.value, 'scheduled', d.queue, d.priority, d.attempt, d.lost, d.flags
-FROM json_each(?1) AS k CROSS JOIN due AS d ON d.seq = k.value
+FROM json_each(?1) AS k CROSS JOIN packhorse_due AS d ON d.seq = k.value
 UNION ALL
 SELECT k.value, 'running', l.queue, l.priority, l.attempt, l.lost, l.flags
-FROM json_each(?1) AS k CROSS JOIN leases AS l ON l.seq = k.value
+FROM json_each(?1) AS k CROSS JOIN packhorse_leases AS l ON l.seq = k.value
 UNION ALL
 SELECT k.value, 'waiting', w.queue, w.priority, w.attempt, w.lost, w.flags
-FROM json_each(?1) AS k CROSS JOIN waits AS w ON w.seq = k.value
+FROM json_each(?1) AS k CROSS JOIN packhorse_waits AS w ON w.seq = k.value
 UNION ALL
 SELECT k.value, s.state, s.queue, 0, e.attempt, e.lost, 0
-FROM json_each(?1) AS k CROSS JOIN ends AS e ON e.seq = k.value CROSS JOIN shelves AS s ON s.id = e.shelf;
+FROM json_each(?1) AS k CROSS JOIN packhorse_ends AS e ON e.seq = k.value CROSS JOIN packhorse_shelves AS s ON s.id = e.shelf;
 
 -- name: seqs
 -- The rowids of ids, which travel as one joined blob (there is no unhex before SQLite 3.41).
 SELECT k.value, j.seq
-FROM json_each(?2) AS k CROSS JOIN jobs AS j ON j.id = substr(?1, k.value * 16 + 1, 16);
+FROM json_each(?2) AS k CROSS JOIN packhorse_jobs AS j ON j.id = substr(?1, k.value * 16 + 1, 16);
 
 -- name: facts
 -- What a record says beyond its place.
 SELECT j.seq, j.id, j.queue, j.priority, j.due, j.flags, j.lane, j.lane_limit, j.parent, j.children, j.unique_key
-FROM json_each(?1) AS k CROSS JOIN jobs AS j ON j.seq = k.value;
+FROM json_each(?1) AS k CROSS JOIN packhorse_jobs AS j ON j.seq = k.value;

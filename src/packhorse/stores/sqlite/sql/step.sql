@@ -1,21 +1,21 @@
 -- What every write does at its beginning and end.
 
 -- name: moment
-SELECT at, number FROM moment;
+SELECT at, number FROM packhorse_moment;
 
 -- name: set_moment
-UPDATE moment SET at = ?1, number = ?2;
+UPDATE packhorse_moment SET at = ?1, number = ?2;
 
 -- name: count
-INSERT INTO counts (queue, state, n)
+INSERT INTO packhorse_counts (queue, state, n)
 VALUES (?1, ?2, ?3)
 ON CONFLICT DO UPDATE SET n = n + excluded.n;
 
 -- name: counts
-INSERT INTO counts (queue, state, n)
+INSERT INTO packhorse_counts (queue, state, n)
 SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)
 WHERE true
 ON CONFLICT DO UPDATE SET n = n + excluded.n;
 
 -- name: add_lifecycle
-INSERT INTO lifecycle (at, data) VALUES (?1, ?2);
+INSERT INTO packhorse_lifecycle (at, data) VALUES (?1, ?2);

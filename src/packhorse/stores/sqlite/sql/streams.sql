@@ -1,14 +1,14 @@
 -- name: advance_head
-INSERT INTO heads (stream, last) VALUES (?1, ?2)
+INSERT INTO packhorse_heads (stream, last) VALUES (?1, ?2)
 ON CONFLICT DO UPDATE SET last = last + excluded.last
 RETURNING last;
 
 -- name: add_events
-INSERT INTO events (stream, number, at, key, data)
+INSERT INTO packhorse_events (stream, number, at, key, data)
 SELECT value ->> 0, value ->> 1, ?1, value ->> 2, CAST(value ->> 3 AS BLOB) FROM json_each(?2);
 
 -- name: read_events
-SELECT number, at, key, data FROM events WHERE stream = ?1 AND number > ?2 ORDER BY number LIMIT ?3;
+SELECT number, at, key, data FROM packhorse_events WHERE stream = ?1 AND number > ?2 ORDER BY number LIMIT ?3;
 
 -- name: read_lifecycle
-SELECT number, at, NULL, data FROM lifecycle WHERE number > ?2 ORDER BY number LIMIT ?3;
+SELECT number, at, NULL, data FROM packhorse_lifecycle WHERE number > ?2 ORDER BY number LIMIT ?3;

@@ -1,13 +1,13 @@
 -- name: late
 SELECT l.seq, j.id, l.worker, l.queue, l.priority, l.attempt, l.lost, l.flags, l.cancelling
-FROM leases AS l CROSS JOIN jobs AS j ON j.seq = l.seq
+FROM packhorse_leases AS l CROSS JOIN packhorse_jobs AS j ON j.seq = l.seq
 WHERE l.until <= ?1
 ORDER BY l.until, l.seq
 LIMIT ?2;
 
 -- name: parked
 SELECT w.seq, j.id, w.queue, w.priority, w.attempt, w.lost, w.flags
-FROM waits AS w CROSS JOIN jobs AS j ON j.seq = w.seq
+FROM packhorse_waits AS w CROSS JOIN packhorse_jobs AS j ON j.seq = w.seq
 WHERE w.reason = ?1 AND w.lane IS NULL AND w.pending IS NULL
 AND (?2 IS NULL OR j.task IN (SELECT value FROM json_each(?2)))
 ORDER BY w.since, w.number
@@ -16,76 +16,77 @@ LIMIT ?3;
 -- name: promotable
 -- Those of these jobs whose moment is to come, or that wait for this reason.
 SELECT d.seq, 'scheduled', d.queue, d.priority, d.attempt, d.lost, d.flags
-FROM json_each(?1) AS k CROSS JOIN due AS d ON d.seq = k.value
+FROM json_each(?1) AS k CROSS JOIN packhorse_due AS d ON d.seq = k.value
 WHERE d.since > ?2
 UNION ALL
 SELECT w.seq, 'waiting', w.queue, w.priority, w.attempt, w.lost, w.flags
-FROM json_each(?1) AS k CROSS JOIN waits AS w ON w.seq = k.value
+FROM json_each(?1) AS k CROSS JOIN packhorse_waits AS w ON w.seq = k.value
 WHERE w.reason = ?3;
 
 -- name: shelves
-SELECT id, queue, state, keep_count, keep_age FROM shelves;
+SELECT id, queue, state, keep_count, keep_age FROM packhorse_shelves;
 
 -- name: crowded_shelves
 -- Those with more than is kept of that end in the queue, by the counts, or whose oldest is over its age.
 SELECT s.id, s.queue, s.state, s.keep_count, s.keep_age
-FROM shelves AS s CROSS JOIN counts AS c ON c.queue = s.queue AND c.state = s.state
+FROM packhorse_shelves AS s CROSS JOIN packhorse_counts AS c ON c.queue = s.queue AND c.state = s.state
 WHERE c.n > s.keep_count
-OR (SELECT e.finished FROM ends AS e WHERE e.shelf = s.id ORDER BY e.number LIMIT 1) <= ?1 - s.keep_age;
+OR (SELECT e.finished FROM packhorse_ends AS e WHERE e.shelf = s.id ORDER BY e.number LIMIT 1) <= ?1 - s.keep_age;
 
 -- name: shelf_edge
 -- The newest that is one too many.
-SELECT number FROM ends WHERE shelf = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2;
+SELECT number FROM packhorse_ends WHERE shelf = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2;
 
 -- name: overdue
 -- Only the oldest are looked at: what comes after one that stays, stays.
 SELECT e.seq, j.id, e.token
-FROM (SELECT seq, number, finished, token FROM ends WHERE shelf = ?1 ORDER BY number LIMIT ?4) AS e
-CROSS JOIN jobs AS j ON j.seq = e.seq
+FROM (SELECT seq, number, finished, token FROM packhorse_ends WHERE shelf = ?1 ORDER BY number LIMIT ?4) AS e
+CROSS JOIN packhorse_jobs AS j ON j.seq = e.seq
 WHERE e.number <= ?2 OR e.finished <= ?3
 ORDER BY e.number;
 
 -- name: settled_by
-SELECT token FROM ends WHERE seq = ?1;
+SELECT token FROM packhorse_ends WHERE seq = ?1;
 
 -- name: bury
-INSERT OR REPLACE INTO tombs (id, token, state, forget) VALUES (?1, ?2, ?3, ?4);
+INSERT OR REPLACE INTO packhorse_tombs (id, token, state, forget) VALUES (?1, ?2, ?3, ?4);
 
 -- name: unbury
-DELETE FROM tombs WHERE id = ?1;
+DELETE FROM packhorse_tombs WHERE id = ?1;
 
 -- name: forget_tombs
-DELETE FROM tombs WHERE id IN (SELECT id FROM tombs WHERE forget <= ?1 ORDER BY forget LIMIT ?2);
+DELETE FROM packhorse_tombs WHERE id IN (SELECT id FROM packhorse_tombs WHERE forget <= ?1 ORDER BY forget LIMIT ?2);
 
 -- name: forget_uniques
-DELETE FROM uniques WHERE key IN (SELECT key FROM uniques WHERE until <= ?1 ORDER BY until LIMIT ?2);
+DELETE FROM packhorse_uniques WHERE key IN (SELECT key FROM packhorse_uniques WHERE until <= ?1 ORDER BY until LIMIT ?2);
 
 -- name: forget_records
-DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE expires > 0 AND expires <= ?1 ORDER BY expires LIMIT ?2);
+DELETE FROM packhorse_records
+WHERE rowid IN (SELECT rowid FROM packhorse_records WHERE expires > 0 AND expires <= ?1 ORDER BY expires LIMIT ?2);
 
 -- name: forget_workers
-DELETE FROM workers WHERE until <= ?1;
+DELETE FROM packhorse_workers WHERE until <= ?1;
 
 -- name: forget_asks
-DELETE FROM asks WHERE at <= ?1 AND token NOT IN (SELECT token FROM leases);
+DELETE FROM packhorse_asks WHERE at <= ?1 AND token NOT IN (SELECT token FROM packhorse_leases);
 
 -- name: trim_lifecycle
-DELETE FROM lifecycle WHERE number <= (SELECT max(number) FROM lifecycle) - ?1;
+DELETE FROM packhorse_lifecycle WHERE number <= (SELECT max(number) FROM packhorse_lifecycle) - ?1;
 
 -- name: erase_jobs
-DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_jobs WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: erase_tries
-DELETE FROM tries WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_tries WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: erase_notes
-DELETE FROM notes WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_notes WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: erase_families
-DELETE FROM families WHERE seq IN (SELECT value FROM json_each(?1));
+DELETE FROM packhorse_families WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: erase_deliveries
-DELETE FROM records WHERE kind = ?1 AND key >= ?2 AND key < ?3;
+DELETE FROM packhorse_records WHERE kind = ?1 AND key >= ?2 AND key < ?3;
 
 -- name: note
-INSERT OR REPLACE INTO notes (seq, progress) VALUES (?1, ?2);
+INSERT OR REPLACE INTO packhorse_notes (seq, progress) VALUES (?1, ?2);

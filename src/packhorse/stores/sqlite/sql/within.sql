@@ -1,7 +1,7 @@
 -- name: enter
 -- The first statement on a connection of the caller's: it writes, so a transaction that is still to begin begins here,
 -- and whoever writes meanwhile is waited for before anything is read.
-UPDATE moment SET at = max(at, ?1) WHERE one = 1
+UPDATE packhorse_moment SET at = max(at, ?1) WHERE one = 1
 RETURNING at, number, (SELECT file FROM pragma_database_list WHERE seq = 0);
 
 -- name: save
