@@ -25,8 +25,8 @@ async def test_processes_that_commit_and_checkpoint_at_once_lose_nothing(tmp_pat
     command = [sys.executable, "-m", "tests.integration.sqlite_storm", str(path), str(SECONDS)]
     said = [tmp_path / f"{number}.json" for number in range(PROCESSES)]  # files: a pipe that nobody reads is soon full
     fleet = []
-    for one in said:
-        with one.open("w") as out:
+    for words in said:
+        with words.open("w") as out:
             fleet.append(subprocess.Popen(command, stdout=out))
     looks, longest = [], 0
     try:
@@ -40,7 +40,7 @@ async def test_processes_that_commit_and_checkpoint_at_once_lose_nothing(tmp_pat
             one.wait()
     assert [one.returncode for one in fleet] == [0] * PROCESSES
 
-    told = [json.loads(one.read_text()) for one in said]
+    told = [json.loads(words.read_text()) for words in said]
     stored = [job for each in told for job in each["stored"]]
     settled = [job for each in told for job in each["settled"]]
     assert len(set(settled)) == len(settled), "a job was settled twice"
