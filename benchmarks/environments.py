@@ -24,6 +24,14 @@ print(min(turn() for _ in range(7)))
 """
 
 
+DESCRIBE = """
+import platform, sysconfig
+words = sysconfig.get_config_var("CONFIG_ARGS") or ""
+build = "optimised build" if "--enable-optimizations" in words else "build without optimisation"
+print(platform.python_implementation(), platform.python_version() + ",", platform.python_compiler() + ",", build)
+"""
+
+
 class NoEnvironment(Exception):
     """An environment could not be made."""
 
@@ -43,6 +51,20 @@ def builds() -> list[Build]:
     found = (own, shutil.which(name), shutil.which(name, path="/usr/bin"), shutil.which(name, path="/usr/local/bin"))
     paths = {str(Path(path).resolve()): path for path in found if path}
     return sorted((Build(path, _speed(path)) for path in paths.values()), key=lambda build: build.seconds)
+
+
+def described(python: str) -> str:
+    """An interpreter without its path: version, compiler, kind of build, and how long it takes for a plain loop."""
+    try:
+        return f"{_run(python, '-c', DESCRIBE).strip()}, plain loop of 200,000 in {_speed(python) * 1000:.0f} ms"
+    except NoEnvironment as error:
+        return str(error)
+
+
+def versions() -> dict[str, str]:
+    """The pinned version of what each environment is named after; ours is the commit."""
+    pinned = {path.stem: dict(line.split("==") for line in path.read_text().split()) for path in PINS.glob("*.txt")}
+    return {name: pins[own] for name, pins in sorted(pinned.items()) if (own := name.removesuffix("_node")) in pins}
 
 
 def choose(asked: str | None) -> str:

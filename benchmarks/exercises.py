@@ -8,7 +8,8 @@ from typing import Any
 from benchmarks.sides.tally import WARMING
 
 PACE = 50.0
-FEWEST, MOST = 200, 2_000_000
+AIM = 1.2  # so much longer than wanted: what was found before may be slower than what comes
+FEWEST, MOST, WARM = 200, 2_000_000, 10
 
 
 class Kind(StrEnum):
@@ -16,7 +17,7 @@ class Kind(StrEnum):
 
     WHOLE = "whole"  # one by one, in bulk, work it off, steady pace
     DRAIN = "drain"  # in bulk, work it off
-    FILL = "fill"  # enqueue only
+    FILL = "fill"  # enqueue only: the metric is called like the exercise
     PACE = "pace"  # steady pace
     IDLE = "idle"  # an idle worker is watched
     BYTES = "bytes"  # the store is weighed
@@ -25,7 +26,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A course with what jobs do, what is said about them, and how many workers there are. The name is that of its metric."""
+    """A course with what jobs do, what is said about them, and how many workers there are. The name is that of its metric.
+
+    ``speed`` is how fast it will be at most, beside the first exercise; 0 if only a small trial can tell.
+    """
 
     name: str
     kind: Kind
@@ -34,6 +38,7 @@ class Exercise:
     workers: int = 1
     together: int = 0
     chunk: int | None = None
+    speed: float = 0
 
     @property
     def shared(self) -> bool:
@@ -41,19 +46,22 @@ class Exercise:
         return self.workers > 1 or self.work == "cpu"
 
 
-BASE = Exercise("base", Kind.WHOLE)
+BASE = Exercise("base", Kind.WHOLE)  # process and latency
+ONE = Exercise("one", Kind.FILL, speed=1)
+QUICK = Exercise("quick", Kind.WHOLE)  # the same with a few jobs one by one first, for a glance at all of it
 LIMITS = Exercise("limits", Kind.LIMITS)
-ALONE = Exercise("alone", Kind.DRAIN)  # what two workers and options are held against: made just before them
+ALONE = Exercise("alone", Kind.DRAIN, speed=1)  # what two workers and options are held against: made just before them
 MORE = (
     Exercise("thread", Kind.DRAIN, work="thread"),
     Exercise("io", Kind.DRAIN, work="io"),
     Exercise("cpu", Kind.DRAIN, work="cpu"),
     Exercise("together", Kind.FILL, together=1_000),
-    Exercise("half", Kind.PACE),
-    Exercise("idle", Kind.IDLE),
-    Exercise("bytes", Kind.BYTES, option="kept"),
+    Exercise("bulk", Kind.FILL, speed=1),
+    Exercise("half", Kind.PACE, speed=1),
+    Exercise("idle", Kind.IDLE, speed=1),
+    Exercise("bytes", Kind.BYTES, option="kept", speed=1),
     ALONE,
-    Exercise("two", Kind.DRAIN, workers=2),
+    Exercise("two", Kind.DRAIN, workers=2, speed=1.5),
 )
 OPTIONS = (
     Exercise("lanes", Kind.DRAIN, option="lanes"),
@@ -69,7 +77,7 @@ OPTIONS = (
 class Size:
     """How many jobs wait for the worker, how many of them are enqueued one by one, how many follow at which pace.
 
-    ``seconds`` is how long what has no number of jobs goes on.
+    ``seconds`` is how long what has no number of jobs goes on, ``takes`` about how long the longest part will take.
     """
 
     jobs: int
@@ -77,6 +85,7 @@ class Size:
     paced: int = 0
     rate: float = PACE
     seconds: float = 1.0
+    takes: float = 0.0
 
 
 def small(exercise: Exercise, jobs: int) -> Size:
@@ -94,12 +103,15 @@ def small(exercise: Exercise, jobs: int) -> Size:
 
 
 def sized(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any]) -> Size:
-    """A trial that takes about so many seconds, by what earlier ones of this side found, metric by metric."""
+    """A trial that takes at least so many seconds, by what earlier ones of this side found, metric by metric."""
     match exercise.kind:
         case Kind.WHOLE:
-            one = _within(found["one"] * seconds)
-            backlog = _within(found["process"] * seconds * WARMING / (WARMING - 1))
-            return Size(max(backlog, one * 11 // 10 + FEWEST), one, paced=max(10, int(PACE * seconds)), seconds=seconds)
+            return drained(exercise, _long(found["process"], seconds), seconds, found)
+        case Kind.FILL:
+            jobs = _within(found[exercise.name] * seconds * AIM)
+            if exercise.name == ONE.name:
+                return Size(jobs * 11 // 10, one=jobs, seconds=seconds, takes=seconds * AIM)
+            return Size(jobs + WARM, seconds=seconds, takes=seconds * AIM)
         case Kind.PACE:
             rate = max(PACE, min(found["process"], found["one"]) / 2)
             return Size(FEWEST, paced=max(10, int(rate * seconds)), rate=rate, seconds=seconds)
@@ -110,8 +122,34 @@ def sized(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any
         case Kind.LIMITS:
             return Size(0, seconds=seconds)
         case _:
-            rate = found["together" if exercise.kind is Kind.FILL else "process"]
-            return Size(_within(rate * seconds * WARMING / (WARMING - 1)), seconds=seconds)
+            return drained(exercise, _long(found["process"] * (exercise.speed or 1), seconds), seconds, found)
+
+
+def drained(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any]) -> Size:
+    """A trial with a backlog of so many jobs."""
+    takes = max(jobs / found["process"], jobs / found.get("bulk", found["process"]))
+    paced = max(10, int(PACE * seconds)) if exercise.kind is Kind.WHOLE else 0
+    return Size(jobs, paced=paced, seconds=seconds, takes=takes)
+
+
+def lasts(exercise: Exercise, seconds: float) -> float:
+    """About how many seconds a whole trial takes, with processes that start and end."""
+    match exercise.kind:
+        case Kind.WHOLE:
+            return 3 + seconds * 2.7
+        case Kind.DRAIN:
+            return 3 + seconds * 1.7
+        case Kind.BYTES:
+            return 6
+        case Kind.FILL:
+            return 2 + seconds * AIM
+        case _:
+            return 3 + seconds
+
+
+def _long(rate: float, seconds: float) -> int:
+    """A backlog of so many seconds without what warms up."""
+    return _within(rate * seconds * AIM * WARMING / (WARMING - 1))
 
 
 def _within(jobs: float) -> int:

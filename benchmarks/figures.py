@@ -5,22 +5,24 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from benchmarks.exercises import ALONE, BASE, OPTIONS
+from benchmarks.exercises import ALONE, BASE, OPTIONS, QUICK
 from benchmarks.metrics import METRICS
 
 PLAIN = "plain"  # a side without options, beside the same with one
+WHOLE = (BASE.name, QUICK.name)
 LABELS = {ALONE.name: PLAIN, **{option.name: option.name for option in OPTIONS}}
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One metric of one side: a value a round, and processor seconds a job where they are known."""
+    """One metric of one side: a value a round, and processor seconds a job and the length of the stretch where they are known."""
 
     side: str
     store: str
     metric: str
     values: Mapping[int, float]
     cpu: Mapping[int, float] = field(default_factory=dict)
+    seconds: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def middle(self) -> float:
@@ -47,6 +49,7 @@ def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """What the lines say, a figure for each metric of each side; round 0 does not count."""
     values: dict[tuple[str, str, str], dict[int, float]] = {}
     spent: dict[tuple[str, str, str], dict[int, float]] = {}
+    lasted: dict[tuple[str, str, str], dict[int, float]] = {}
     for line in lines:
         if "metrics" not in line or not line["round"]:
             continue
@@ -55,7 +58,12 @@ def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
                 values.setdefault(about, {})[line["round"]] = told["value"]
                 if told.get("cpu") is not None:
                     spent.setdefault(about, {})[line["round"]] = told["cpu"]
-    return [*(Figure(*about, rounds, spent.get(about, {})) for about, rounds in values.items()), *_gains(values)]
+                if "seconds" in told:
+                    lasted.setdefault(about, {})[line["round"]] = told["seconds"]
+    return [
+        *(Figure(*about, rounds, spent.get(about, {}), lasted.get(about, {})) for about, rounds in values.items()),
+        *_gains(values),
+    ]
 
 
 def _about(line: Mapping[str, Any], metric: str) -> tuple[str, str, str] | None:
@@ -64,8 +72,10 @@ def _about(line: Mapping[str, Any], metric: str) -> tuple[str, str, str] | None:
     if exercise in LABELS:
         option = {"process": "option", "bulk": "option-bulk"}[metric]
         return f"{side}: {LABELS[exercise]}", store, option
-    if exercise != BASE.name and metric in ("process", "bulk"):
-        return (side, store, exercise) if metric == "process" else None
+    if metric == "process" and exercise not in WHOLE:
+        return side, store, exercise
+    if metric == "bulk" and exercise not in ("bulk", QUICK.name):  # the backlog of another trial: too short to tell
+        return None
     return (side, store, metric) if metric in METRICS else None
 
 
@@ -73,7 +83,7 @@ def _gains(values: Mapping[tuple[str, str, str], Mapping[int, float]]) -> list[F
     """What a second worker brings, round by round."""
     gains = []
     for (side, store, metric), rounds in values.items():
-        single = values.get((f"{side}: {PLAIN}", store, "option"), {})
+        single = values.get((f"{side}: {PLAIN}", store, "option")) or values.get((side, store, "process"), {})
         if metric == "two" and (both := rounds.keys() & single.keys()):
             gains.append(Figure(side, store, "gain", {number: rounds[number] / single[number] for number in both}))
     return gains

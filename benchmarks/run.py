@@ -3,7 +3,10 @@
 import json
 import os
 import platform
+import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks import environments, places
+from benchmarks import environments, machine, places
 from benchmarks.contest import Contestant
 from benchmarks.exercises import Exercise, Size
 from benchmarks.trial import Failed, trial
@@ -62,10 +65,16 @@ class Session:
         if line is None:
             if not self.begun:
                 self.begun = True
-                self._keep({"begun": round(time.time()), **circumstances()})
+                self._keep({"begun": round(time.time()), **circumstances(self._python)})
             line = self._tried(turn, about)
             self._keep(line)
         return line.get("metrics")
+
+    def leave(self, side: Contestant, exercise: Exercise, why: str) -> None:
+        """Write that an exercise was not tried."""
+        about = {"plan": self._plan, "exercise": exercise.name, "round": 0, "side": asdict(side)}
+        self._say(f"{exercise.name}, {side.name} on {side.store}: {why}")
+        self._keep({**about, "error": why})
 
     def _keep(self, line: dict[str, Any]) -> None:
         self.lines.append(line)
@@ -77,16 +86,15 @@ class Session:
         inside = self._environment(side)
         if isinstance(inside, str):
             return {**about, "error": f"no environment: {inside}"}
-        place = self._place(side.store)
         self._say(f"round {turn.round}: {turn.exercise.name}, {side.name} on {side.store}")
         line = {**about, "size": asdict(turn.size), "at": round(time.time(), 1), "load": os.getloadavg()[0]}
         begun = time.monotonic()
         try:
-            metrics = trial(side, turn.exercise, place, inside, turn.size)
+            metrics = trial(side, turn.exercise, self._place(side.store), inside, turn.size)
         except Failed as error:
-            return {**line, "error": str(error)}
+            return {**line, "error": f"{error} (it needs {side.needs})" if side.needs else str(error)}
         except Exception as error:  # noqa: BLE001 - a bad trial must not end the others
-            return {**line, "error": f"{type(error).__name__}: {error}"}
+            return {**line, "error": f"{type(error).__name__}: {error}", "harness": True}
         return {**line, "seconds": time.monotonic() - begun, "metrics": metrics}
 
     def _environment(self, side: Contestant) -> environments.Environment | str:
@@ -105,15 +113,18 @@ class Session:
         return self._places[store]
 
 
-def circumstances() -> dict[str, Any]:
-    """What to know about a run: the commit, and the machine."""
+def circumstances(python: str) -> dict[str, Any]:
+    """What to know about a run: the commit, the machine, the interpreter, the versions of all sides."""
     commit = _git("rev-parse", "--short", "HEAD")
     changed = bool(_git("status", "--porcelain", "--", "src", "benchmarks"))
     return {
         "commit": f"{commit} with changes" if changed else commit,
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
-        "system": f"{platform.system()} {platform.machine()}",
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        **machine.told(tempfile.gettempdir(), environments.ROOT),
+        "python": environments.described(python),
+        "versions": environments.versions(),
     }
 
 
@@ -137,6 +148,16 @@ def failed(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Trials that failed, the last time that they were tried."""
     latest = {key(line): line for line in lines if "side" in line}
     return [line for line in latest.values() if "error" in line]
+
+
+def ours(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of those that failed, what a peer cannot be blamed for: our own side, the bare stores, the measuring itself."""
+    return [line for line in failed(lines) if line.get("harness") or line["side"]["name"] in ("packhorse", "limit")]
+
+
+def ends_on_term() -> None:
+    """Let SIGTERM end a run as Ctrl-C does: workers and servers are stopped, what was measured is kept."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def key(line: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks.exercises import BASE
+from benchmarks.exercises import BASE, QUICK
 from benchmarks.figures import Figure
-from benchmarks.goals import ANY, BOUNDS, GOALS, STORES, Bound, Goal, Verdict, judge, kept
+from benchmarks.goals import ANY, BOUNDS, CEILINGS, GOALS, STORES, Bound, Goal, Verdict, judge, kept
 from benchmarks.metrics import METRICS
 from benchmarks.run import failed
 
 Row = tuple[str, str, str, str, str, str, str, str]
+ALONE = (*BOUNDS, *CEILINGS)
 ENOUGH = 3  # fewer rounds prove nothing, and are told
 
 
@@ -44,12 +45,12 @@ def promises(sides: Sequence[Mapping[str, Any]]) -> str:
 HEAD = ("goal", "store", "wanted", "beside", "ratio", "rounds", "CPU", "")
 
 
-def goal_rows(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS, bounds: Sequence[Bound] = BOUNDS) -> list[Row]:
+def goal_rows(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS, bounds: Sequence[Bound] = ALONE) -> list[Row]:
     """Each goal with its ratio and the word met or missed, or that it was not measured."""
     return [*(_row(goal, judge(goal, figures)) for goal in goals), *(_bound(bound, figures) for bound in bounds)]
 
 
-def goal_table(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS, bounds: Sequence[Bound] = BOUNDS) -> str:
+def goal_table(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS, bounds: Sequence[Bound] = ALONE) -> str:
     """The goals as text."""
     return f"Goals\n{columns([HEAD, *goal_rows(figures, goals, bounds)], right=(2, 4, 6))}"
 
@@ -57,7 +58,7 @@ def goal_table(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS, bounds:
 def _row(goal: Goal, verdict: Verdict | None) -> Row:
     about = (METRICS[goal.metric].title, STORES[goal.store], f"{goal.wanted:g}x")
     if verdict is None:
-        return *about, "any peer" if goal.peers == ANY else goal.peers[0], "", "", "", "not measured"
+        return *about, "any peer" if goal.peers == ANY else " ".join(goal.peers), "", "", "", "not measured"
     return (
         *about,
         verdict.peer,
@@ -71,7 +72,7 @@ def _row(goal: Goal, verdict: Verdict | None) -> Row:
 def _bound(bound: Bound, figures: Sequence[Figure]) -> Row:
     metric, found = METRICS[bound.metric], kept(bound, figures)
     wanted = f"{'at most' if metric.less else 'at least'} {metric.shown(bound.wanted)} {metric.unit}"
-    about = (metric.title, STORES[bound.store], wanted, "itself")
+    about = (metric.title, STORES[bound.store], wanted, bound.beside)
     if found is None:
         return *about, "", "", "", "not measured"
     figure, holds = found
@@ -89,7 +90,7 @@ def report(lines: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str
     there = {figure.metric for figure in figures}
     tables = [metric_table(metric, figures) for metric in METRICS if metric in there]
     goals = [goal for goal in GOALS if goal.metric in there]  # a quick run has nothing to say about the others
-    bounds = [bound for bound in BOUNDS if bound.metric in there]
+    bounds = [bound for bound in ALONE if bound.metric in there]
     return "\n\n".join([*tables, promises(sides), *faults(lines), goal_table(figures, goals, bounds)])
 
 
@@ -101,7 +102,7 @@ def faults(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _name(line: Mapping[str, Any]) -> str:
-    exercise = "" if line["exercise"] == BASE.name else f", {line['exercise']}"
+    exercise = "" if line["exercise"] in (BASE.name, QUICK.name) else f", {line['exercise']}"
     return f"{line['side']['name']} on {line['side']['store']}{exercise}, round {line['round']}"
 
 

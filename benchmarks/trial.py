@@ -1,10 +1,12 @@
 """One trial: an empty store, a producer that fills it, workers that empty it, jobs at a steady pace; or a part of that."""
 
+import ctypes
 import json
 import math
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ from typing import Any
 
 from benchmarks.contest import Contestant
 from benchmarks.environments import ROOT, Environment
-from benchmarks.exercises import Exercise, Kind, Size
+from benchmarks.exercises import WARM, Exercise, Kind, Size
 from benchmarks.places import Place
 from benchmarks.sides import meter
 from benchmarks.sides.order import Order
@@ -23,6 +25,9 @@ from benchmarks.sides.tally import BACKLOG, PACED, SHEET, WARMING, sheet
 
 PATIENCE = 60.0
 GLANCE, COUNTED = 0.01, 4e6  # seconds between two looks at a sheet, more if there is more to count
+LINUX = sys.platform == "linux"
+LIBC = ctypes.CDLL(None) if LINUX else None
+DIES_WITH_PARENT = 1  # of prctl
 Process = subprocess.Popen[bytes]
 
 
@@ -39,6 +44,7 @@ class Trial:
     place: Place
     environment: Environment
     order: Order
+    takes: float
 
     @property
     def folder(self) -> Path:
@@ -47,14 +53,14 @@ class Trial:
 
     @property
     def patience(self) -> float:
-        """How long a part may take."""
-        return max(PATIENCE, self.order.seconds * 12)
+        """How long a part may take: three times of what is expected of the longest one."""
+        return max(PATIENCE, self.order.seconds * 12, self.takes * 3)
 
 
 def trial(side: Contestant, exercise: Exercise, place: Place, environment: Environment, size: Size) -> dict[str, Any]:
     """Measure a side once, and answer its metrics; raise ``Failed`` unless every job ran and ended."""
     with tempfile.TemporaryDirectory(prefix="packhorse-bench-") as folder:
-        warm = size.one // 10 or min(10, size.jobs)
+        warm = size.one // 10 or min(WARM, size.jobs)
         order = Order(
             url=place.empty(),
             folder=folder,
@@ -72,7 +78,7 @@ def trial(side: Contestant, exercise: Exercise, place: Place, environment: Envir
             shared=exercise.shared,
             seconds=size.seconds,
         )
-        return COURSES[exercise.kind](Trial(side, exercise, place, environment, order))
+        return COURSES[exercise.kind](Trial(side, exercise, place, environment, order, size.takes))
 
 
 def _whole(trial: Trial) -> dict[str, Any]:
@@ -82,7 +88,7 @@ def _whole(trial: Trial) -> dict[str, Any]:
         waits = _paced(trial, workers)
         most = _summed(meter.peak, workers)
     told = {"python": filled["python"], "process": backlog, "one": filled["one"], "bulk": filled["bulk"]}
-    return {**told, **spread(waits), "rss": {"value": most}}
+    return {name: value for name, value in told.items() if value} | spread(waits) | {"rss": {"value": most}}
 
 
 def _drain(trial: Trial) -> dict[str, Any]:
@@ -98,7 +104,7 @@ def _fill(trial: Trial) -> dict[str, Any]:
     left = _asked(trial, "left")["left"]
     if left != trial.order.backlog:
         raise Failed(f"{trial.order.backlog} jobs were enqueued, the store holds {left}")
-    return {"together": filled["together"]}
+    return {trial.exercise.name: filled[trial.exercise.name]}
 
 
 def _pace(trial: Trial) -> dict[str, Any]:
@@ -176,10 +182,14 @@ def _variables(trial: Trial) -> dict[str, str]:
 
 
 def _asked(trial: Trial, part: str) -> dict[str, Any]:
-    asked = subprocess.run(
-        [*trial.environment.command, part],
-        env=_variables(trial), cwd=ROOT, capture_output=True, text=True, timeout=trial.patience, check=False,
-    )  # fmt: skip
+    try:
+        asked = subprocess.run(
+            [*trial.environment.command, part],
+            env=_variables(trial), cwd=ROOT, capture_output=True, text=True, timeout=trial.patience, check=False,
+            preexec_fn=_die_with_parent,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{part}: not through within {trial.patience:.0f} s") from error
     if asked.returncode:
         raise Failed(f"{part}: {last(asked.stderr)}")
     answer: dict[str, Any] = json.loads(asked.stdout.splitlines()[-1])
@@ -203,6 +213,7 @@ def _worker(trial: Trial, log: Path) -> Iterator[Process]:
         worker = subprocess.Popen(
             [*trial.environment.command, "work"],
             env=_variables(trial), cwd=ROOT, stdout=file, stderr=file, start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - there is one thread
         )  # fmt: skip
     try:
         yield worker
@@ -210,6 +221,12 @@ def _worker(trial: Trial, log: Path) -> Iterator[Process]:
         with suppress(ProcessLookupError):  # it ended by itself, which is told
             os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
+
+
+def _die_with_parent() -> None:
+    """In a new process: end when the run is killed, so that no worker goes on by itself and disturbs the next run."""
+    if LIBC is not None:
+        LIBC.prctl(DIES_WITH_PARENT, signal.SIGKILL)
 
 
 def _summed(read: Callable[[int], float | None], workers: Sequence[Process]) -> float:

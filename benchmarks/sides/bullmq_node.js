@@ -1,5 +1,5 @@
 // BullMQ on Node and Redis: completed jobs and their results kept, its stream of events on (both defaults).
-// `node bullmq_node.js setup|fill|pace|work`: the same parts as the sides in Python, told by the same order.
+// `node bullmq_node.js setup|fill|pace|left|work`: the same parts as the sides in Python, told by the same order.
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -131,12 +131,15 @@ async function pace(queue) {
   return { left };
 }
 
+const left = async (queue) => ({ left: await unfinished(queue) });
+const PARTS = { fill, pace, left };
+
 async function main(part) {
   if (part === 'work') return work();
   if (part === 'setup') return console.log('{}');
   const queue = new Queue('bench', { connection });
   await queue.waitUntilReady();
-  console.log(JSON.stringify(await (part === 'fill' ? fill : pace)(queue)));
+  console.log(JSON.stringify(await PARTS[part](queue)));
   return queue.close();
 }
 

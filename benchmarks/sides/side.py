@@ -127,7 +127,10 @@ async def _in_bulk(side: Side, numbers: Sequence[int]) -> None:
 
 
 async def _together(side: Side, numbers: Sequence[int]) -> None:
-    await together(side, numbers, side.order.together)
+    if inspect.iscoroutinefunction(side.one):
+        await together(side, numbers, side.order.together)
+    else:  # calls that block come one after the other
+        await _one_by_one(side, numbers)
 
 
 async def _steadily(side: Side, rate: float, jobs: Sequence[tuple[int, bool]]) -> None:

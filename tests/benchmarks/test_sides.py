@@ -1,5 +1,6 @@
 """The parts of a trial: orders travel, calls are counted, and Packhorse's own side goes through all of them."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -12,13 +13,14 @@ import pytest
 from benchmarks import exercises
 from benchmarks.contest import ALL, LIMITS, Contestant, packhorse
 from benchmarks.environments import PINS, ROOT, SIDES, Environment, of_python
-from benchmarks.exercises import BASE, MORE, OPTIONS, Exercise, Kind, Size
+from benchmarks.exercises import BASE, MORE, ONE, OPTIONS, Exercise, Kind, Size
 from benchmarks.metrics import METRICS
 from benchmarks.places import opened
 from benchmarks.sides import meter
 from benchmarks.sides.order import VARIABLE, Order, given
+from benchmarks.sides.side import Side, fill
 from benchmarks.sides.tally import BACKLOG, PACED, Tally
-from benchmarks.trial import Failed, trial
+from benchmarks.trial import PATIENCE, Failed, Trial, trial
 
 
 def order(folder: Path, **more) -> Order:
@@ -106,12 +108,20 @@ def test_packhorse_goes_through_a_whole_trial():
     assert metrics["rss"]["value"] > 1_000_000 or not Path("/proc/self/status").exists()
 
 
-@pytest.mark.parametrize("exercise", [*MORE, *OPTIONS], ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", [ONE, *MORE, *OPTIONS], ids=lambda exercise: exercise.name)
 def test_packhorse_goes_through_every_other_exercise(exercise):
     paced = 10 if exercise.name in ("half", "idle") else 0
-    metrics = tried(exercise, Size(300, paced=paced, rate=100, seconds=0.1))
+    one = 200 if exercise is ONE else 0
+    metrics = tried(exercise, Size(300, one, paced, rate=100, seconds=0.1))
 
-    [told] = [metrics[name] for name in ("process", "together", "half-p50", "idle", "queued") if name in metrics]
+    metric = {
+        Kind.DRAIN: "process",
+        Kind.FILL: exercise.name,
+        Kind.PACE: "half-p50",
+        Kind.IDLE: "idle",
+        Kind.BYTES: "queued",
+    }
+    told = metrics[metric[exercise.kind]]
     assert told["value"] >= (0 if exercise.name == "idle" else 1e-9)
     assert told.get("ran", 300) == 300
 
@@ -176,3 +186,47 @@ def test_the_command_explains_itself(command):
         [sys.executable, "-m", f"benchmarks.{command}", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "--out" in shown.stdout
+
+
+def test_a_side_whose_calls_block_enqueues_many_at_once_in_a_loop(tmp_path):
+    class Blocking(Side):
+        def __init__(self, order: Order) -> None:
+            super().__init__(order)
+            self.sent: list[int] = []
+
+        def one(self, number: int, sent: float) -> None:
+            self.sent.append(number)
+
+    blocking = Blocking(order(tmp_path, together=1_000))
+
+    filled = asyncio.run(fill(blocking))
+
+    assert blocking.sent == list(range(20))
+    assert filled["together"]["jobs"] == 10
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells processes that their parent was killed")
+def test_a_worker_does_not_outlive_a_run_that_is_killed():
+    work = "import time; print('up', flush=True); time.sleep(600)"
+    run = f"""
+import subprocess, sys
+from benchmarks.trial import _die_with_parent
+worker = subprocess.Popen([sys.executable, "-c", {work!r}], preexec_fn=_die_with_parent, start_new_session=True, stdout=1)
+worker.wait()
+"""
+    parent = subprocess.Popen([sys.executable, "-c", run], cwd=ROOT, stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"up\n"
+
+    parent.kill()
+
+    assert parent.stdout.read() == b""  # ends when the last of them has ended
+    parent.wait()
+    parent.stdout.close()
+
+
+def test_patience_grows_with_what_is_expected(tmp_path):
+    asked = Trial(packhorse("sqlite", 1, ""), BASE, None, None, order(tmp_path, seconds=5), 44)  # type: ignore[arg-type]
+
+    assert asked.patience == 132
+    assert replace(asked, takes=1).patience == PATIENCE

@@ -15,7 +15,7 @@ def trial(name: str, number: int, rate: float, *, cpu: float | None = 1e-6) -> d
     side = next(side for side in QUICK if side.name == name and side.store in ("redis", "postgres"))
     told = {"value": rate, "cpu": cpu}
     metrics = {"python": "CPython", "process": told, "one": told, "bulk": told, **spread([1 / rate, 2 / rate])}
-    return {"plan": "quick", "exercise": "base", "round": number, "side": asdict(side), "metrics": metrics}
+    return {"plan": "quick", "exercise": "quick", "round": number, "side": asdict(side), "metrics": metrics}
 
 
 def words(text: str) -> list[str]:
@@ -66,7 +66,7 @@ def test_processor_time_that_is_not_known_is_left_out():
 def test_a_report_tells_what_could_not_be_measured_and_why():
     failed = {
         "plan": "quick",
-        "exercise": "base",
+        "exercise": "quick",
         "round": 0,
         "side": trial("saq", 1, 1)["side"],
         "error": "no environment: no such version",
@@ -113,3 +113,33 @@ def test_of_a_traceback_the_error_is_told():
 def test_a_busy_machine_is_told_in_the_heading():
     assert "BUSY" in quick.heading([], 10_000.0, 1)
     assert "BUSY" not in quick.heading([], 0.0, 1)
+
+
+def test_a_quick_run_puts_all_sides_through_each_round_in_turn():
+    taken = list(quick.turns(quick.chosen(None), 3))
+
+    assert [turn.round for turn in taken] == [1] * len(QUICK) + [2] * len(QUICK) + [3] * len(QUICK)
+    assert [turn.side for turn in taken] == [*QUICK] * 3
+    assert {turn.exercise.name for turn in taken} == {"quick"}
+    assert all(turn.size.one and turn.size.paced and turn.size.jobs > turn.size.one for turn in taken)
+
+
+def test_a_quick_run_says_met_or_missed_of_each_goal_that_its_peers_can_judge():
+    told = {"value": 10.0, "cpu": 1e-6}
+    metrics = {"python": "CPython", "process": told, "one": told, "bulk": told, **spread([1.0]), "rss": {"value": 1.0}}
+    lines = [
+        {"plan": "quick", "exercise": "quick", "round": turn.round, "side": asdict(turn.side), "metrics": metrics}
+        for turn in quick.turns(QUICK, 3)
+    ]
+
+    text = table.report(lines, figures(lines)).partition("Goals\n")[2]
+    rows = {
+        word: [row for row in text.splitlines() if row.endswith(word)] for word in ("met", "missed", "not measured")
+    }
+
+    assert len(rows["met"]) == 12  # one by one and both latencies on three stores; memory
+    assert len(rows["missed"]) == 10  # process and bulk, and the ceilings
+    assert {row.split("  ")[-2].strip() or "bullmq-node" for row in rows["not measured"]} <= {
+        "bullmq-node",
+        "procrastinate",
+    }
