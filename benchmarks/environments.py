@@ -25,10 +25,8 @@ print(min(turn() for _ in range(7)))
 
 
 DESCRIBE = """
-import platform, sysconfig
-words = sysconfig.get_config_var("CONFIG_ARGS") or ""
-build = "optimised build" if "--enable-optimizations" in words else "build without optimisation"
-print(platform.python_implementation(), platform.python_version() + ",", platform.python_compiler() + ",", build)
+import platform
+print(platform.python_implementation(), platform.python_version() + ",", platform.python_compiler())
 """
 
 
@@ -54,7 +52,7 @@ def builds() -> list[Build]:
 
 
 def described(python: str) -> str:
-    """An interpreter without its path: version, compiler, kind of build, and how long it takes for a plain loop."""
+    """An interpreter without its path: version, compiler, and how long it takes for a plain loop, which tells builds apart."""
     try:
         return f"{_run(python, '-c', DESCRIBE).strip()}, plain loop of 200,000 in {_speed(python) * 1000:.0f} ms"
     except NoEnvironment as error:

@@ -136,15 +136,17 @@ def lasts(exercise: Exercise, seconds: float) -> float:
     """About how many seconds a whole trial takes, with processes that start and end."""
     match exercise.kind:
         case Kind.WHOLE:
-            return 3 + seconds * 2.7
+            return 2 + seconds * 2.7
         case Kind.DRAIN:
-            return 3 + seconds * 1.7
+            return 2 + seconds * 1.7
         case Kind.BYTES:
-            return 6
+            return 5
         case Kind.FILL:
-            return 2 + seconds * AIM
+            return 1 + seconds * AIM
+        case Kind.LIMITS:
+            return 1 + seconds * 3
         case _:
-            return 3 + seconds
+            return 2 + seconds
 
 
 def _long(rate: float, seconds: float) -> int:

@@ -40,8 +40,10 @@ class Here(Side):
     async def left(self) -> int:
         client = redis.asyncio.from_url(URL)
         try:
-            if STREAM:  # what was acknowledged stays in the stream, so only what is in work can be told
-                return (await client.xpending("taskiq", "taskiq"))["pending"]
+            if STREAM:  # what was acknowledged stays in the stream: in work, and what nobody has got yet
+                [group] = await client.xinfo_groups("taskiq")
+                after = group["last-delivered-id"].decode()
+                return group["pending"] + len(await client.xrange("taskiq", min=f"({after}"))
             return await client.llen("taskiq")
         finally:
             await client.aclose()

@@ -22,7 +22,10 @@ from benchmarks.trial import COURSES, spread
 
 FOUND = {"process": 9_000.0, "one": 1_000.0, "together": 500.0, "bulk": 40_000.0}
 SVG = "{http://www.w3.org/2000/svg}"
-BEGUN = {"begun": 1_800_000_000, "commit": "abc1234", "cores": 2, "load": 0.5, "system": "Linux"}
+BEGUN = {
+    "begun": 1_800_000_000, "commit": "abc1234", "cores": 2, "load": 0.5, "system": "Linux 6", "processor": "Abacus",
+    "memory": "4 GiB", "files": "servers on ext4", "python": "CPython 3, loop in 9 ms", "versions": {"saq": "1.2.3"},
+}  # fmt: skip
 
 
 def side(name: str, store: str) -> Contestant:
@@ -223,6 +226,82 @@ def test_the_page_tells_ratios_promises_faults_and_how_to_repeat():
     assert "- arq on redis, round 0: no environment: not in …" in text
     assert "make bench" in text
     assert "busy" not in text
+
+
+def test_the_page_tells_the_machine_the_interpreter_and_the_versions():
+    text = page.text(whole_run())
+
+    assert "- 2 cores, Abacus, 4 GiB, Linux 6, servers on ext4" in text
+    assert "- Python of all sides: CPython 3, loop in 9 ms" in text
+    assert "| Redis, AOF everysec | saq | 1.2.3 | after the job |" in text
+    assert "| Redis, AOF everysec | packhorse | this commit |" in text
+
+
+def test_the_page_tells_at_which_rate_half_of_the_maximum_was():
+    half = [
+        {
+            **line(name, "redis", 1, exercise=exercise("half")),
+            "metrics": {"half-p50": {"value": 0.001}, "rate": rate},
+        }
+        for name, rate in (("packhorse", 1_500.0), ("saq", 700.0))
+    ]
+
+    text = page.text([*whole_run(), *half])
+
+    assert "packhorse at 1,500/s" in text
+    assert "saq at 700/s" in text
+
+
+def test_the_page_says_why_a_goal_was_not_judged_and_which_stretches_were_short():
+    fault = {**line("dramatiq", "redis", 1), "error": "it fell over at /some/where/else"}
+    del fault["metrics"]
+    short = line("saq", "redis", 0, exercise=ONE, one={"value": 1.0, "seconds": 4.2}) | {"size": {"seconds": 5.0}}
+
+    text = page.text([*whole_run(), fault, short])
+
+    assert "- not judged: process, 1 worker on Redis, AOF everysec: dramatiq: it fell over at …" in text
+    assert "- shorter than wanted: enqueue one by one, saq on Redis, AOF everysec, 4.2 s in one round" in text
+
+
+def test_valkey_is_called_by_its_name(tmp_path):
+    lines = [{**told, "plan": "full, 5 s, on Valkey"} if "plan" in told else told for told in whole_run()]
+
+    page.write(lines, tmp_path)
+
+    for name in ("index.md", "process.svg"):
+        assert "Valkey, AOF everysec" in (tmp_path / name).read_text()
+        assert "Redis, AOF everysec" not in (tmp_path / name).read_text()
+
+
+def test_notes_are_left_as_they_are_and_linked(tmp_path):
+    page.write(whole_run(), tmp_path)
+    assert "(notes.md)" not in (tmp_path / "index.md").read_text()
+    (tmp_path / "notes.md").write_text("by hand")
+
+    page.write(whole_run(), tmp_path)
+
+    assert "(notes.md)" in (tmp_path / "index.md").read_text()
+    assert (tmp_path / "notes.md").read_text() == "by hand"
+
+
+def test_bars_of_our_own_are_told_apart_from_those_of_peers_with_an_option_too(tmp_path):
+    lines = [
+        line("packhorse", "redis", 0, exercise=exercise(name), process={"value": 9}) for name in ("alone", "lanes")
+    ]
+
+    page.write([BEGUN, *lines], tmp_path)
+
+    drawn = (tmp_path / "option.svg").read_text()
+    assert drawn.count('class="ours"') == 2
+    assert 'class="peer"' not in drawn
+
+
+def test_what_is_told_of_a_machine_and_an_interpreter_names_no_path():
+    told = run.circumstances(sys.executable)
+
+    assert not page.PATHS.search(json.dumps(told))
+    assert "plain loop" in told["python"]
+    assert told["versions"]["saq"]
 
 
 def test_the_page_says_when_the_machine_was_too_busy():
