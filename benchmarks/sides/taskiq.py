@@ -43,7 +43,7 @@ class Here(Side):
             if STREAM:  # what was acknowledged stays in the stream: in work, and what nobody has got yet
                 [group] = await client.xinfo_groups("taskiq")
                 after = group["last-delivered-id"].decode()
-                return group["pending"] + len(await client.xrange("taskiq", min=f"({after}"))
+                return group["pending"] + len(await client.xrange("taskiq", min=f"({after}") or ())
             return await client.llen("taskiq")
         finally:
             await client.aclose()

@@ -1,50 +1,24 @@
-"""A whole run: how large trials are, who goes through what, and the page that comes of it."""
+"""A whole run: how large trials are, who goes through what, and what happens when one fails."""
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import environments, exercises, full, goals, page, plot, run
-from benchmarks.contest import ALL, LIMITS, Contestant
-from benchmarks.exercises import AIM, BASE, MORE, ONE, OPTIONS, Exercise, Kind, sized, small
-from benchmarks.figures import figures, limits
-from benchmarks.metrics import METRICS
+from benchmarks import environments, exercises, full, goals, run
+from benchmarks.contest import ALL
+from benchmarks.exercises import AIM, BASE, MORE, ONE, OPTIONS, Kind, sized, small
+from benchmarks.figures import figures
 from benchmarks.progress import Progress
 from benchmarks.run import failed
-from benchmarks.trial import COURSES, spread
+from benchmarks.trial import COURSES
+from tests.benchmarks.lines import exercise, line, side
 
 FOUND = {"process": 9_000.0, "one": 1_000.0, "together": 500.0, "bulk": 40_000.0}
-SVG = "{http://www.w3.org/2000/svg}"
-BEGUN = {
-    "begun": 1_800_000_000, "commit": "abc1234", "cores": 2, "load": 0.5, "system": "Linux 6", "processor": "Abacus",
-    "memory": "4 GiB", "files": "servers on ext4", "python": "CPython 3, loop in 9 ms", "versions": {"saq": "1.2.3"},
-}  # fmt: skip
-
-
-def side(name: str, store: str) -> Contestant:
-    return next(side for side in (*ALL, *LIMITS) if (side.name, side.store) == (name, store))
-
-
-def line(name: str, store: str, rate: float, *, number: int = 1, exercise: Exercise = BASE, **metrics: Any) -> dict:
-    told = metrics or {
-        "python": "CPython",
-        "process": {"value": rate},
-        "bulk": {"value": rate * 2},
-        **spread([1 / rate]),
-    }
-    about = {"plan": "full, 5 s", "exercise": exercise.name, "round": number, "load": 1.0}
-    return {**about, "side": asdict(side(name, store)), "metrics": told}
-
-
-def exercise(name: str) -> Exercise:
-    return next(exercise for exercise in (BASE, ONE, *MORE, *OPTIONS) if exercise.name == name)
 
 
 def test_a_backlog_takes_the_wanted_time_without_its_first_tenth():
@@ -177,164 +151,6 @@ def test_bulk_is_told_by_an_exercise_of_its_own_and_not_by_what_is_left_of_a_bac
     assert [figure.middle for figure in figures([base, own]) if figure.metric == "bulk"] == [7]
 
 
-def test_a_side_with_an_option_is_held_against_itself_without():
-    lines = [
-        line("packhorse", "redis", 99),
-        line("packhorse", "redis", 0, exercise=exercise("alone"), process={"value": 10}, bulk={"value": 20}),
-        line("packhorse", "redis", 0, exercise=exercise("lanes"), process={"value": 5}, bulk={"value": 15}),
-    ]
-
-    options = [figure for figure in figures(lines) if figure.metric in ("option", "option-bulk")]
-    rows = [row for row in page.text([BEGUN, *lines]).splitlines() if "packhorse: lanes" in row]
-
-    assert {figure.side for figure in options} == {"packhorse: plain", "packhorse: lanes"}
-    assert ["0.50x" in rows[0], "0.75x" in rows[1]] == [True, True]
-
-
-def whole_run() -> list[dict]:
-    raw = {"one": {"what": "bare", "value": 4.0}}
-    error = {**line("arq", "redis", 1, number=0), "error": "no environment: not in /some/where/else.txt"}
-    del error["metrics"]
-    return [
-        BEGUN,
-        {"store": "redis", "what": "redis 9"},
-        *(line("packhorse", "redis", rate, number=number) for number, rate in ((0, 1), (1, 100), (2, 300), (3, 200))),
-        *(line("saq", "redis", rate, number=number) for number, rate in ((1, 10), (2, 30), (3, 20))),
-        line("limit", "redis", 0, exercise=exercises.LIMITS, limits=raw),
-        line("packhorse", "redis", 0, exercise=exercise("together"), together={"value": 7.0}),
-        line("packhorse", "redis", 0, exercise=exercise("idle"), idle={"value": 0.001}),
-        line("packhorse", "redis", 0, one={"value": 2.0}),
-        error,
-    ]
-
-
-def test_limits_stand_beside_the_metric_they_belong_to():
-    [limit] = limits(whole_run())
-
-    assert (limit.store, limit.metric, limit.what, limit.middle) == ("redis", "one", "bare", 4)
-    [row] = [row for row in page.text(whole_run()).splitlines() if "limit: bare" in row]
-    assert "0.50x" in row
-
-
-def test_the_page_tells_ratios_promises_faults_and_how_to_repeat():
-    text = page.text(whole_run())
-
-    assert "at commit `abc1234`" in text
-    assert "2027-01-15" in text
-    assert "| Redis, AOF everysec | saq | 20 | 10.00x | 10 30 20 |" in text
-    assert "after the job, kept 10 minutes, AOF everysec" in text
-    assert "- arq on redis, round 0: no environment: not in …" in text
-    assert "make bench" in text
-    assert "busy" not in text
-
-
-def test_the_page_tells_the_machine_the_interpreter_and_the_versions():
-    text = page.text(whole_run())
-
-    assert "- 2 cores, Abacus, 4 GiB, Linux 6, servers on ext4" in text
-    assert "- Python of all sides: CPython 3, loop in 9 ms" in text
-    assert "| Redis, AOF everysec | saq | 1.2.3 | after the job |" in text
-    assert "| Redis, AOF everysec | packhorse | this commit |" in text
-
-
-def test_the_page_tells_at_which_rate_half_of_the_maximum_was():
-    half = [
-        {
-            **line(name, "redis", 1, exercise=exercise("half")),
-            "metrics": {"half-p50": {"value": 0.001}, "rate": rate},
-        }
-        for name, rate in (("packhorse", 1_500.0), ("saq", 700.0))
-    ]
-
-    text = page.text([*whole_run(), *half])
-
-    assert "packhorse at 1,500/s" in text
-    assert "saq at 700/s" in text
-
-
-def test_the_page_says_why_a_goal_was_not_judged_and_which_stretches_were_short():
-    fault = {**line("dramatiq", "redis", 1), "error": "it fell over at /some/where/else"}
-    del fault["metrics"]
-    short = line("saq", "redis", 0, exercise=ONE, one={"value": 1.0, "seconds": 4.2}) | {"size": {"seconds": 5.0}}
-
-    text = page.text([*whole_run(), fault, short])
-
-    assert "- not judged: process, 1 worker on Redis, AOF everysec: dramatiq: it fell over at …" in text
-    assert "- shorter than wanted: enqueue one by one, saq on Redis, AOF everysec, 4.2 s in one round" in text
-
-
-def test_valkey_is_called_by_its_name(tmp_path):
-    lines = [{**told, "plan": "full, 5 s, on Valkey"} if "plan" in told else told for told in whole_run()]
-
-    page.write(lines, tmp_path)
-
-    for name in ("index.md", "process.svg"):
-        assert "Valkey, AOF everysec" in (tmp_path / name).read_text()
-        assert "Redis, AOF everysec" not in (tmp_path / name).read_text()
-
-
-def test_notes_are_left_as_they_are_and_linked(tmp_path):
-    page.write(whole_run(), tmp_path)
-    assert "(notes.md)" not in (tmp_path / "index.md").read_text()
-    (tmp_path / "notes.md").write_text("by hand")
-
-    page.write(whole_run(), tmp_path)
-
-    assert "(notes.md)" in (tmp_path / "index.md").read_text()
-    assert (tmp_path / "notes.md").read_text() == "by hand"
-
-
-def test_bars_of_our_own_are_told_apart_from_those_of_peers_with_an_option_too(tmp_path):
-    lines = [
-        line("packhorse", "redis", 0, exercise=exercise(name), process={"value": 9}) for name in ("alone", "lanes")
-    ]
-
-    page.write([BEGUN, *lines], tmp_path)
-
-    drawn = (tmp_path / "option.svg").read_text()
-    assert drawn.count('class="ours"') == 2
-    assert 'class="peer"' not in drawn
-
-
-def test_what_is_told_of_a_machine_and_an_interpreter_names_no_path():
-    told = run.circumstances(sys.executable)
-
-    assert not page.PATHS.search(json.dumps(told))
-    assert "plain loop" in told["python"]
-    assert told["versions"]["saq"]
-
-
-def test_the_page_says_when_the_machine_was_too_busy():
-    busy = [{**told, "load": 9.0} if "metrics" in told else told for told in whole_run()]
-
-    assert "The machine was busy" in page.text(busy)
-
-
-def test_every_metric_has_a_plot_and_the_lines_lie_beside_without_paths(tmp_path):
-    (tmp_path / "gone.svg").write_text("of an earlier run")
-
-    page.write(whole_run(), tmp_path)
-
-    measured = {figure.metric for figure in figures(whole_run())}
-    assert {path.stem for path in tmp_path.glob("*.svg")} == measured
-    assert set(re.findall(r"\]\((.*)\.svg\)", (tmp_path / "index.md").read_text())) == measured
-    lines = [json.loads(text) for text in (tmp_path / page.LINES).read_text().splitlines()]
-    assert len(lines) == len(whole_run())
-    assert "/some/where" not in (tmp_path / page.LINES).read_text()
-
-
-def test_a_plot_can_be_read_on_light_and_on_dark_pages():
-    bars = [plot.Bar("ours & <theirs>", 100, 90, 120, "ours"), plot.Bar("peer", 25, 25, 25, "peer")]
-
-    drawn = plot.drawn(METRICS["process"], [plot.Panel("store", bars)])
-
-    assert "prefers-color-scheme: dark" in drawn
-    picture = ElementTree.fromstring(drawn)
-    widths = [float(rect.get("width", 0)) for rect in picture.iterfind(f"{SVG}rect")][1:]
-    assert widths[0] == pytest.approx(widths[1] * 4, rel=0.01)
-    assert "ours & <theirs>" in [text.text for text in picture.iterfind(f"{SVG}text")]
-
-
 def test_what_failed_and_then_worked_has_not_failed():
     worked = line("saq", "redis", 1)
     error = {name: value for name, value in worked.items() if name != "metrics"} | {"error": "no"}
@@ -383,7 +199,7 @@ def test_a_side_without_an_environment_is_told(tmp_path, monkeypatch):
 class Failing(run.Session):
     """Fails trials of our own side of one store, and knows the others."""
 
-    def take(self, turn: run.Turn) -> dict[str, Any] | None:
+    def take(self, turn: run.Turn, *, again: bool = False) -> dict[str, Any] | None:
         if turn.exercise is exercises.LIMITS:
             return {}
         if turn.side.store == "redis":
@@ -406,6 +222,33 @@ def test_a_side_that_fails_at_first_is_left_out_of_the_rest_and_the_others_go_on
     assert {("base", 2), ("one", 2), ("half", 2), ("lanes", 0), ("lanes", 2)} <= set(ran)
     assert ("base", "no luck") in told
     assert {name for name, why in told if why.startswith("not tried")} == {"one", "half", "lanes"}
+
+
+class Warming(run.Session):
+    """A side that is faster in long trials than in short ones."""
+
+    turns: list[tuple[run.Turn, bool]]
+
+    def take(self, turn: run.Turn, *, again: bool = False) -> dict[str, Any] | None:
+        self.turns.append((turn, again))
+        rate = 1_000.0 if turn.round else 500.0
+        told = {"value": rate, "seconds": turn.size.jobs * 0.9 / rate}
+        return dict.fromkeys(("process", "one", "bulk"), told)
+
+
+def test_a_stretch_that_was_too_short_is_measured_once_more_with_more_jobs(tmp_path):
+    with Warming("full, 5 s", sys.executable, tmp_path / "lines", lambda _: None) as session:
+        session.turns = []
+        full.Course(session, 2, 5).run([(BASE, side("saq", "redis"))])
+
+    assert [(turn.round, again) for turn, again in session.turns] == [(0, False), (1, False), (1, True), (2, False)]
+    assert [turn.size.jobs * 0.9 / 1_000 >= 5 for turn, _ in session.turns] == [False, False, True, True]
+
+
+def test_of_two_lines_of_a_trial_the_later_counts():
+    [figure, *_] = figures([line("saq", "redis", 1), line("saq", "redis", 2)])
+
+    assert figure.values == {1: 2}
 
 
 def test_a_store_that_cannot_be_opened_is_told_as_a_fault_of_the_measuring(tmp_path, monkeypatch):
