@@ -23,7 +23,7 @@ from benchmarks.sides import meter
 from benchmarks.sides.order import Order
 from benchmarks.sides.tally import BACKLOG, PACED, SHEET, WARMING, sheet
 
-PATIENCE = 60.0
+PATIENCE, PATIENT = 60.0, 4  # seconds at least; times of what is expected: rates fall as a store fills
 GLANCE, COUNTED = 0.01, 4e6  # seconds between two looks at a sheet, more if there is more to count
 LINUX = sys.platform == "linux"
 LIBC = ctypes.CDLL(None) if LINUX else None
@@ -53,8 +53,8 @@ class Trial:
 
     @property
     def patience(self) -> float:
-        """How long a part may take: three times of what is expected of the longest one."""
-        return max(PATIENCE, self.order.seconds * 12, self.takes * 3)
+        """How long a part may take: some times of what is expected of the longest one."""
+        return max(PATIENCE, self.order.seconds * 12, self.takes * PATIENT)
 
 
 def trial(side: Contestant, exercise: Exercise, place: Place, environment: Environment, size: Size) -> dict[str, Any]:

@@ -228,5 +228,5 @@ worker.wait()
 def test_patience_grows_with_what_is_expected(tmp_path):
     asked = Trial(packhorse("sqlite", 1, ""), BASE, None, None, order(tmp_path, seconds=5), 44)  # type: ignore[arg-type]
 
-    assert asked.patience == 132
+    assert asked.patience == 176
     assert replace(asked, takes=1).patience == PATIENCE
