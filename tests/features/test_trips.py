@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from packhorse import App
-from packhorse.errors import PayloadTooLarge, StoreUnavailable
+from packhorse.errors import OutcomeUnknown, PayloadTooLarge, StoreUnavailable
 from packhorse.jobs.trips import Trips
 from packhorse.model import caps
 from packhorse.model.job import NewJob, Receipt, State
@@ -23,10 +24,12 @@ class Counted:
         self.gate = asyncio.Event()
         self.gate.set()
         self.error: Exception | None = None
+        self.takes: asyncio.Task[Any] | None = None
         self._store = store
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         self.trips.append(len(jobs))
+        self.takes = asyncio.current_task()
         await self.gate.wait()
         if self.error is not None:
             raise self.error
@@ -149,6 +152,29 @@ async def test_a_caller_cancelled_under_way_does_not_stop_those_behind(store):
 
     [receipt] = await second
 
+    assert receipt.created
+
+
+async def test_a_trip_that_is_cancelled_leaves_nobody_waiting(store):
+    counted = Counted(store)
+    trips = Trips(counted)
+    counted.gate.clear()
+    first, *aboard = await started(3, trips, [new(), new(), new()])
+    counted.gate.set()
+    await first
+    counted.gate.clear()
+    while counted.trips != [1, 2]:
+        await asyncio.sleep(0)
+    late = asyncio.create_task(trips.send([new()]))
+    await asyncio.sleep(0)
+
+    assert counted.takes not in (None, first, *aboard)
+    counted.takes.cancel()
+    answers = await asyncio.wait_for(asyncio.gather(*aboard, late, return_exceptions=True), 5)
+    counted.gate.set()
+    [receipt] = await trips.send([new()])
+
+    assert [type(answer) for answer in answers] == [OutcomeUnknown, OutcomeUnknown, asyncio.CancelledError]
     assert receipt.created
 
 

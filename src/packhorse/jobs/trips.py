@@ -12,6 +12,9 @@ from packhorse.model import caps
 from packhorse.model.job import NewJob, Receipt
 
 TOGETHER = 1 << 20  # bytes of payload that several callers may share a trip with
+_CANCELLED = (
+    "The trip to the store was cancelled: the jobs may or may not be stored. Enqueue them again with the same ids"
+)
 
 Enqueue = Callable[[Sequence[NewJob]], Awaitable[list[Receipt]]]
 
@@ -52,12 +55,16 @@ class Trips:
 
     async def _go(self) -> None:
         """Take those who wait, as many at a time as fit, until nobody does."""
+        aboard: list[_Caller] = []
         try:
-            while callers := self._aboard():
-                await self._take(callers)
+            while aboard := self._aboard():
+                await self._take(aboard)
         finally:
             self._under_way = False
-            for caller in self._waiting:  # only if this was cancelled: the loop is closing
+            for caller in aboard:  # only if this was cancelled, as are those who wait below
+                if not caller.receipts.done():
+                    caller.receipts.set_exception(OutcomeUnknown(_CANCELLED))
+            for caller in self._waiting:
                 caller.receipts.cancel()
             self._waiting.clear()
 
