@@ -13,7 +13,7 @@ from packhorse.engine.settler import Settler
 from packhorse.model import caps
 from packhorse.model.effect import Publish
 from packhorse.model.lease import Lease, Settlement
-from packhorse.model.outcome import Done
+from packhorse.model.outcome import Done, Held
 
 
 def lease(number: int = 0) -> Lease:
@@ -32,18 +32,13 @@ def attempt(number: int = 0) -> Context:
 
 
 @pytest.fixture
-def left() -> list[Any]:
-    return []
-
-
-@pytest.fixture
 async def bell(clock: Any) -> Bell:
     return Bell(clock)
 
 
 @pytest.fixture
-async def settler(bell: Bell, left: list[Any]) -> Settler:
-    return Settler(bell, lambda ctx, settlement: left.append((ctx, settlement)))
+async def settler(bell: Bell) -> Settler:
+    return Settler(bell)
 
 
 async def test_what_ended_is_given_out_in_order_and_once(settler):
@@ -79,18 +74,21 @@ async def test_something_that_ended_wakes_the_exchange(settler, bell):
     assert await bell.wait(0)
 
 
-async def test_an_attempt_that_ended_in_a_thread_leaves_its_slot_on_the_loop(settler, bell, left):
-    ctx = attempt()
-    thread = threading.Thread(target=settler.put_from_thread, args=(ctx, ended()))
+async def test_a_change_in_a_thread_wakes_the_exchange(settler, bell):
+    thread = threading.Thread(target=settler.wake_from_thread)
     thread.start()
 
     assert await asyncio.wait_for(bell.wait(), 5)
     thread.join()
-    assert left == []
-    assert settler.backlog == 1
-    settler.take()
-    assert left == [(ctx, ended())]
-    assert settler.backlog == 0
+
+
+async def test_what_an_attempt_wants_written_comes_before_its_end(settler):
+    ctx = attempt()
+    ctx.hold = settler.hold
+    ctx.want([Publish("news", b"1")])
+    settler.put(ctx, ended())
+
+    assert [type(each.settlement.outcome) for each in settler.take()] == [Held, Done]
 
 
 async def test_a_change_that_needs_no_settlement_wakes_the_exchange_too(settler, bell):

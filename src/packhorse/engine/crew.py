@@ -67,8 +67,7 @@ class Crew:
         self._stuck: set[Context] = set()
         self._draining = False
         self._telling = False
-        self.empty = asyncio.Event()
-        self.empty.set()
+        self._gone: deque[tuple[Context, Settlement | None]] = deque()
 
     # -- room
 
@@ -110,6 +109,11 @@ class Crew:
         held = Counter(ctx.lease.queue for ctx in self.held.values() if not ctx.ended)
         return {queue: max(0, slots - held[queue]) for queue, slots in self._queue_slots.items()} | none
 
+    @property
+    def empty(self) -> bool:
+        """Whether no lease is held and every thread's end is collected."""
+        return not self.held and not self._gone
+
     # -- in and out
 
     def take(self, leases: Sequence[Lease], valid_until: int) -> None:
@@ -134,8 +138,6 @@ class Crew:
                 self._hand.appendleft(ctx)
             else:
                 self._hand.append(ctx)
-        if self.held:
-            self.empty.clear()
         if self._strangers.shunned():
             self._deadlines.after(MOMENT, self._settler.wake)
         if self._alone is not None:
@@ -146,8 +148,6 @@ class Crew:
         """An attempt has its verdict, or needs none: let go of its lease."""
         if self.held.get(ctx.lease.id) is ctx:
             del self.held[ctx.lease.id]
-            if not self.held:
-                self.empty.set()
             if self._alone is not None:
                 self.fill()
 
@@ -244,7 +244,7 @@ class Crew:
             self._tell_start(ctx)
         settlements = await self._attempts.run_together(leader.together)
         for ctx, settlement in zip(leader.together, settlements, strict=True):
-            self.left(ctx, settlement)
+            self._leave(ctx, settlement)
         self.fill()
 
     async def _in_process(self, ctx: Context) -> None:
@@ -256,18 +256,23 @@ class Crew:
         ctx.begun = self._clock.steady()
         self._tell_start(ctx)
         run = self._attempts.run_here if ctx.entry.transaction is None else self._transactions.run_here
-        settlement = contextvars.Context().run(run, ctx)
-        self._settler.put_from_thread(ctx, settlement)
+        self._gone.append((ctx, contextvars.Context().run(run, ctx)))
+        self._settler.wake_from_thread()
 
     def _tell_start(self, ctx: Context) -> None:
         if self._telling:
             self._telemetry.emit(Name.STARTED, lease=ctx.lease)
 
     def _left(self, ctx: Context, settlement: Settlement | None) -> None:
-        self.left(ctx, settlement)
+        self._leave(ctx, settlement)
         self._fill(ctx.begun + ctx.took)  # the next begins as this one ends
 
-    def left(self, ctx: Context, settlement: Settlement | None) -> None:
+    def collect(self) -> None:
+        """Let attempts that ended in threads leave their slots."""
+        while self._gone:
+            self._leave(*self._gone.popleft())
+
+    def _leave(self, ctx: Context, settlement: Settlement | None) -> None:
         """An attempt came to its end and its slot is free."""
         self._tasks.pop(ctx, None)
         self._threaded.discard(ctx)

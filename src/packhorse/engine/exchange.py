@@ -67,7 +67,8 @@ class Exchanges:
 
     async def run(self) -> None:
         """Exchange until nothing is held and no more is wanted."""
-        while self._claiming or self._crew.held or self._settler.backlog:
+        while self._claiming or not self._crew.empty or self._settler.backlog:
+            self._crew.collect()
             batch = self._settler.take()
             self._crew.fill()
             ask = self._ask()

@@ -1,7 +1,6 @@
 """What has ended and is not settled yet."""
 
 from collections import deque
-from collections.abc import Callable
 
 import msgspec
 
@@ -20,12 +19,10 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Settler:
-    """Collects settlements from the loop and from threads; gives them out in bounded batches, in order."""
+    """Collects settlements; gives them out in bounded batches, in order."""
 
-    def __init__(self, bell: Bell, left: Callable[[Context, Settlement | None], None]) -> None:
+    def __init__(self, bell: Bell) -> None:
         self._bell = bell
-        self._left = left
-        self._ended: deque[tuple[Context, Settlement | None]] = deque()
         self._waiting: deque[Ended] = deque()
         self._holding: deque[Context] = deque()
 
@@ -35,11 +32,6 @@ class Settler:
             self._hold()
         self._waiting.append(Ended(settlement, ctx))
         self._bell.ring()
-
-    def put_from_thread(self, ctx: Context, settlement: Settlement | None) -> None:
-        """An attempt ended in a thread of its own."""
-        self._ended.append((ctx, settlement))
-        self._bell.ring_from_outside()
 
     def hold(self, ctx: Context) -> None:
         """An attempt wants something written while it goes on; from any thread."""
@@ -57,17 +49,18 @@ class Settler:
         """Something changed that an exchange should look at."""
         self._bell.ring()
 
+    def wake_from_thread(self) -> None:
+        """Something changed in a thread that an exchange should look at."""
+        self._bell.ring_from_outside()
+
     @property
     def backlog(self) -> int:
         """How many settlements wait for the store."""
-        return len(self._waiting) + len(self._ended) + len(self._holding)
+        return len(self._waiting) + len(self._holding)
 
     def take(self) -> list[Ended]:
         """The next settlements for one exchange."""
         self._hold()
-        while self._ended:
-            ctx, settlement = self._ended.popleft()
-            self._left(ctx, settlement)
         batch: list[Ended] = []
         effects = 0
         while self._waiting and len(batch) < caps.ITEMS:

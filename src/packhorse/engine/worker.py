@@ -185,7 +185,7 @@ class Worker:
         if settings.origin is not None:
             self._children = Children(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
         attempts = Attempts(codec=self._codec, middleware=self._middleware, clock=clock, chance=chance)
-        settler = Settler(bell, lambda ctx, settlement: self._crew.left(ctx, settlement))  # noqa: PLW0108 - it comes next
+        settler = Settler(bell)
 
         def heard(ended: Ended, verdict: Verdict) -> None:
             verdicts.heard([ended], [verdict])
