@@ -1,6 +1,7 @@
 """What the store said of settlements: let go of leases, tell what happened, find the one that a store refuses."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from packhorse.engine.attempt import Attempts
 from packhorse.engine.crew import Crew
@@ -8,18 +9,10 @@ from packhorse.engine.judge import Cause
 from packhorse.engine.settler import Ended, Settler
 from packhorse.errors import OutcomeUnknown, RecordConflict, StoreUnavailable
 from packhorse.model.lease import Verdict
-from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
+from packhorse.model.outcome import Again, Cancelled, Dead, Done, End, Held, Wait
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
-
-TOLD: dict[type, Name] = {
-    Done: Name.DONE,
-    Again: Name.AGAIN,
-    Wait: Name.WAITING,
-    Dead: Name.DEAD,
-    Cancelled: Name.CANCELLED,
-}
 
 
 class Verdicts:
@@ -33,7 +26,8 @@ class Verdicts:
         """Let go of what is settled and of what is no longer ours."""
         asked: dict[Name, bool] = {}  # once a call, not once a job
         for ended, verdict in zip(batch, verdicts, strict=True):
-            if isinstance(ended.settlement.outcome, Held):
+            outcome = ended.settlement.outcome
+            if isinstance(outcome, Held):
                 if verdict is Verdict.LOST and ended.ctx is not None:
                     self._crew.stop(ended.ctx, Cause.LOST)
                 continue
@@ -42,7 +36,7 @@ class Verdicts:
                 continue
             if ended.ctx is not None:
                 self._crew.settled(ended.ctx)
-            self._tell(ended, verdict, asked)
+            self._tell(ended, outcome, verdict, asked)
 
     async def apart(self, batch: Sequence[Ended]) -> None:
         """Settle what the store refused as a whole, in ever smaller parts: one bad settlement harms no other."""
@@ -76,26 +70,37 @@ class Verdicts:
         else:
             self._settler.put(ctx, settlement)
 
-    def _tell(self, ended: Ended, verdict: Verdict, asked: dict[Name, bool]) -> None:
-        settlement = ended.settlement
+    def _tell(self, ended: Ended, outcome: End, verdict: Verdict, asked: dict[Name, bool]) -> None:
+        lease = ended.settlement.lease
         if verdict is Verdict.LOST:
-            self._telemetry.emit(Name.LEASE_LOST, lease=settlement.lease)
+            self._telemetry.emit(Name.LEASE_LOST, lease=lease)
             return
-        name = _name(settlement.outcome)
+        name = _name(outcome)
         if name not in asked:
             asked[name] = self._telemetry.wants(name)
         if asked[name]:
             took = ended.ctx.took if ended.ctx is not None and ended.ctx.begun else None
-            self._telemetry.emit(name, lease=settlement.lease, duration=took, **_fields(settlement.outcome))
+            self._telemetry.emit(name, lease=lease, duration=took, **_fields(outcome))
 
 
-def _name(outcome: Outcome) -> Name:
-    if isinstance(outcome, Again) and not outcome.charged and outcome.error is None and not outcome.delay:
-        return Name.HANDED_BACK
-    return TOLD[type(outcome)]
+def _name(outcome: End) -> Name:
+    match outcome:
+        case Done():
+            return Name.DONE
+        case Again():
+            back = not outcome.charged and outcome.error is None and not outcome.delay
+            return Name.HANDED_BACK if back else Name.AGAIN
+        case Wait():
+            return Name.WAITING
+        case Dead():
+            return Name.DEAD
+        case Cancelled():
+            return Name.CANCELLED
+        case never:
+            assert_never(never)
 
 
-def _fields(outcome: Outcome) -> dict[str, object]:
+def _fields(outcome: End) -> dict[str, object]:
     match outcome:
         case Again(delay=delay, error=error):
             return {"delay": delay, "error": error}
@@ -103,5 +108,7 @@ def _fields(outcome: Outcome) -> dict[str, object]:
             return {"reason": reason}
         case Dead(reason=reason, error=error):
             return {"reason": reason, "error": error}
-        case _:
+        case Done() | Cancelled():
             return {}
+        case never:
+            assert_never(never)

@@ -84,4 +84,5 @@ class Held(msgspec.Struct, frozen=True):
         caps.within("step", self.step, 1, 2**31 - 1)
 
 
-Outcome = Done | Again | Wait | Dead | Cancelled | Held
+End = Done | Again | Wait | Dead | Cancelled  # the lease is given up
+Outcome = End | Held
