@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from packhorse.errors import InvalidOption, InvalidTime
 from packhorse.model import caps
-from packhorse.model.backoff import Backoff, constant, exponential
+from packhorse.model.backoff import Backoff, checked, constant, exponential
 from packhorse.model.outcome import Again
 
 SECOND = caps.SECOND
@@ -86,3 +86,22 @@ def test_a_delay_that_is_no_duration_is_refused():
         exponential("soon")
     with pytest.raises(InvalidTime):
         constant(-1)
+
+
+@pytest.mark.parametrize("options", [{"factor": -1}, {"factor": float("nan")}, {"factor": float("inf")}, {"jitter": 2}])
+def test_a_backoff_that_makes_no_sense_is_refused_as_it_is_made(options):
+    with pytest.raises(InvalidOption):
+        Backoff(1, **options)
+
+
+@pytest.mark.parametrize("options", [{"base": -1}, {"base": 1.5}, {"base": 1, "cap": -1}])
+def test_times_that_no_store_takes_are_refused(options):
+    with pytest.raises(InvalidTime):
+        Backoff(**options)
+
+
+@pytest.mark.parametrize("given", [None, 5, "1s", exponential])
+def test_what_is_no_backoff_is_refused_with_a_word_on_how_to_make_one(given):
+    with pytest.raises(InvalidOption, match="exponential"):
+        checked(given)
+    assert checked(constant(1)) == constant(1)

@@ -10,7 +10,7 @@ from packhorse.engine.policy import Policy
 from packhorse.engine.signals import Cancel, Retry, Snooze
 from packhorse.errors import InvalidOption, InvalidTime, PackhorseError
 from packhorse.model import caps
-from packhorse.model.backoff import Backoff, exponential
+from packhorse.model.backoff import exponential
 from packhorse.model.chance import SYSTEM_CHANCE
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE
 
@@ -46,8 +46,7 @@ def test_attempts_within_bounds_are_taken(attempts):
         {"retry_on": [ValueError]}, {"retry_on": ValueError}, {"retry_on": (ValueError("x"),)}, {"retry_on": (int,)},
         {"dead_on": ("ValueError",)}, {"dead_on": None}, {"dead_on": ((ValueError,),)},
         {"retry_on": (ValueError, OSError), "dead_on": (OSError,)},
-        {"backoff": 5}, {"backoff": None}, {"backoff": Backoff(1, jitter=2)}, {"backoff": Backoff(1, factor=-1)},
-        {"backoff": Backoff(1, factor=float("nan"))}, {"backoff": Backoff(1, factor=float("inf"))},
+        {"backoff": 5}, {"backoff": None}, {"backoff": "exponential"},
         {"keep_done": 5}, {"keep_dead": None},
     ],
 )  # fmt: skip
@@ -56,7 +55,7 @@ def test_options_that_make_no_sense_are_refused(options):
         Policy(**options)
 
 
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1}, {"timeout": 1.5}, {"backoff": Backoff(-1)}])
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": -1}, {"timeout": 1.5}])
 def test_times_that_make_no_sense_are_refused(options):
     with pytest.raises(InvalidTime):
         Policy(**options)

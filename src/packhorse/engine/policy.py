@@ -1,12 +1,10 @@
 """How often a task is tried, how long it may take, and what is kept of it."""
 
-import math
-
 import msgspec
 
 from packhorse.errors import InvalidOption
 from packhorse.model import caps
-from packhorse.model.backoff import Backoff, exponential
+from packhorse.model.backoff import Backoff, checked, exponential
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Keep
 
 ATTEMPTS = 3
@@ -33,7 +31,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         caps.within("attempts", self.attempts, 1, MOST_ATTEMPTS)
-        _backoff(self.backoff)
+        checked(self.backoff)
         if self.timeout is not None:
             caps.span("timeout", self.timeout, 1)
         _kinds("retry_on", self.retry_on)
@@ -42,14 +40,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidOption("retry_on", both.pop(), "it stands in dead_on too: choose one")
         _keep("keep_done", self.keep_done)
         _keep("keep_dead", self.keep_dead)
-
-
-def _backoff(given: object) -> None:
-    if not isinstance(given, Backoff):
-        raise InvalidOption("backoff", given, "give exponential(…) or constant(…)")
-    caps.span("backoff base", given.base)
-    if not (0 <= given.factor < math.inf and 0 <= given.jitter <= 1):
-        raise InvalidOption("backoff", given, "give a factor that is not negative and a jitter from 0 to 1")
 
 
 def _kinds(what: str, given: object) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from packhorse.engine.policy import ATTEMPTS, BACKOFF, MOST_ATTEMPTS, Kinds, Policy
 from packhorse.errors import InvalidOption
 from packhorse.model import caps, job
-from packhorse.model.backoff import Backoff
+from packhorse.model.backoff import Backoff, checked
 from packhorse.model.duration import Duration, micros
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Until
 
@@ -96,8 +96,6 @@ def options(
     """Options as people write them, checked."""
     if attempts is not None:
         caps.within("attempts", attempts, 1, MOST_ATTEMPTS)
-    if backoff is not None and not isinstance(backoff, Backoff):
-        raise InvalidOption("backoff", backoff, "give exponential(…) or constant(…)")
     if priority is not None:
         caps.within("priority", priority, 0, caps.PRIORITY)
     length = None if timeout is None else micros(timeout)
@@ -105,7 +103,7 @@ def options(
         caps.span("timeout", length, 1)
     said = Options(
         attempts=attempts,
-        backoff=backoff,
+        backoff=None if backoff is None else checked(backoff),
         timeout=length,
         priority=priority,
         keep_done=_kept("keep_done", keep_done),

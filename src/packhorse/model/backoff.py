@@ -1,5 +1,7 @@
 """How long to wait before the next try."""
 
+import math
+
 import msgspec
 
 from packhorse.errors import InvalidOption
@@ -15,6 +17,15 @@ class Backoff(msgspec.Struct, frozen=True):
     cap: int | None = None
     jitter: float = 0.0
 
+    def __post_init__(self) -> None:
+        caps.span("backoff base", self.base)
+        if self.cap is not None:
+            caps.span("backoff cap", self.cap)
+        if not 0 <= self.factor < math.inf:
+            raise InvalidOption("factor", self.factor, "give a number that is not negative")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidOption("jitter", self.jitter, "give a share from 0 (exact) to 1")
+
     def delay(self, retry: int, chance: float) -> int:
         """Microseconds before the given retry (the first is 1); chance is a random number from 0 to 1."""
         most = caps.LONGEST if self.cap is None else self.cap
@@ -27,15 +38,16 @@ class Backoff(msgspec.Struct, frozen=True):
 
 def exponential(base: Duration = 1, *, cap: Duration | None = "1h", jitter: float = 0.1) -> Backoff:
     """Doubling delays: exponential(1) waits 1, 2, 4 s and so on."""
-    return _checked(Backoff(micros(base), 2.0, None if cap is None else micros(cap), jitter))
+    return Backoff(micros(base), 2.0, None if cap is None else micros(cap), jitter)
 
 
 def constant(delay: Duration, *, jitter: float = 0.0) -> Backoff:
     """The same delay every time."""
-    return _checked(Backoff(micros(delay), 1.0, None, jitter))
+    return Backoff(micros(delay), 1.0, None, jitter)
 
 
-def _checked(backoff: Backoff) -> Backoff:
-    if not 0 <= backoff.jitter <= 1:
-        raise InvalidOption("jitter", backoff.jitter, "give a share from 0 (exact) to 1")
-    return backoff
+def checked(given: object) -> Backoff:
+    """A backoff, or a word on how to make one."""
+    if not isinstance(given, Backoff):
+        raise InvalidOption("backoff", given, "give exponential(…) or constant(…)")
+    return given
