@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from packhorse.model.effect import Enqueue, Put
-from packhorse.model.event import LIFECYCLE, Change
+from packhorse.model.effect import Enqueue, Publish, Put
+from packhorse.model.event import LIFECYCLE, Change, pack
 from packhorse.model.lease import Settlement
-from packhorse.model.outcome import On
+from packhorse.model.outcome import Dead, On
 from packhorse.model.reason import WaitReason
 from tests.making import (
     DEAD,
@@ -28,6 +28,11 @@ from tests.making import (
     run,
     take,
 )
+
+KINDS = {
+    Held: Change.HELD, Done: Change.DONE, Again: Change.AGAIN, Wait: Change.WAITING, Dead: Change.DEAD,
+    Cancelled: Change.CANCELLED,
+}  # fmt: skip
 
 
 async def told(store, after: int) -> list[tuple[Change, bytes]]:
@@ -72,6 +77,53 @@ async def test_a_call_tells_of_a_job_in_the_order_it_happened(store):
     assert [change for change, job in event if job == again] == [Change.AGAIN, Change.CLAIMED]
     assert [change for change, job in event if job == child.id] == [Change.ENQUEUED, Change.CLAIMED]
     assert event.index((Change.DONE, parent)) < event.index((Change.CLAIMED, child.id))
+
+
+async def test_changes_are_packed_into_the_same_bytes_by_every_store(store):
+    await put_in(store, *(new() for _ in range(12)))
+    leases = await take(store, 12)
+    ready = await put_in(store, new(queue="next", priority=2), new(queue="next", priority=1))
+    children, before = [new() for _ in range(4)], await now(store)
+    outcomes = (
+        Cancelled(), DEAD, Wait(WaitReason.LIMIT), Again(), Done(), Held(1),
+        Held(1), Done(), Again(HOUR), Wait(WaitReason.VERSION), DEAD, Cancelled(),
+    )  # fmt: skip
+    effects = {
+        1: (Enqueue(children[0]), Publish("news", b"1"), Enqueue(children[1])),
+        4: (Enqueue(children[2]), Put("kind", "key", b"1"), Publish("news", b"2")),
+        6: (Publish("news", b"3"), Enqueue(children[3])),
+    }
+    ends = [
+        Settlement(lease, outcome, effects.get(n, ()))
+        for n, (lease, outcome) in enumerate(zip(leases, outcomes, strict=True))
+    ]
+
+    await store.jobs.exchange(ends, ask(10, "next"))
+
+    [event] = await store.streams.read(LIFECYCLE, after=before)
+    packed = {
+        change: [lease.id for lease, outcome in zip(leases, outcomes, strict=True) if isinstance(outcome, kind)]
+        for kind, change in KINDS.items()
+    }
+    created = {Change.ENQUEUED: [child.id for child in children], Change.CLAIMED: [ready[1], ready[0]]}
+    assert event.data == pack({**packed, **created})
+
+
+async def test_losses_are_packed_into_the_same_bytes_by_every_store(store, clock):
+    jobs = await put_in(store, *(new() for _ in range(4)))
+    for n in range(4):
+        await store.jobs.exchange((), ask(1, lease=(4 - n) * MINUTE))
+    await store.jobs.cancel([jobs[1], jobs[3]])
+    clock.turn(HOUR)
+    before = await now(store)
+
+    await store.jobs.reap(10, max_lost=1)
+
+    [event] = await store.streams.read(LIFECYCLE, after=before)
+    late = [*reversed(jobs)]
+    assert event.data == pack(
+        {Change.LOST: late, Change.DEAD: [jobs[2], jobs[0]], Change.CANCELLED: [jobs[3], jobs[1]]}
+    )
 
 
 async def test_only_jobs_that_were_created_are_told(store):

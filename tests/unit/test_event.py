@@ -17,9 +17,9 @@ def test_packed_changes_come_back_in_the_order_of_a_call(happened):
 
 
 @given(changes)
-def test_a_packed_event_takes_three_bytes_a_change_and_sixteen_a_job(happened):
+def test_a_packed_event_takes_a_byte_and_three_a_change_and_sixteen_a_job(happened):
     some = [jobs for jobs in happened.values() if jobs]
-    assert len(pack(happened)) == 3 * len(some) + 16 * sum(map(len, some))
+    assert len(pack(happened)) == bool(some) + 3 * len(some) + 16 * sum(map(len, some))
 
 
 def test_nothing_packs_to_nothing():
@@ -35,7 +35,7 @@ def test_as_many_jobs_as_a_call_may_change_fit():
 @given(changes, st.data())
 def test_an_event_cut_anywhere_inside_a_change_is_refused(happened, data):
     packed = pack(happened)
-    whole = {0}
+    whole = {0, 1}
     for change in Change:
         if jobs := happened.get(change):
             whole.add(max(whole) + 3 + 16 * len(jobs))
@@ -50,13 +50,21 @@ def test_an_event_cut_anywhere_inside_a_change_is_refused(happened, data):
 )
 def test_damaged_events_are_refused(data):
     with pytest.raises(UndecodablePayload):
-        unpack(data)
+        unpack(b"\1" + data)
+
+
+@pytest.mark.parametrize("version", [0, 2, ord("d"), 255])
+def test_events_of_another_version_are_refused(version):
+    packed = pack({Change.DONE: [bytes(16)]})
+    assert packed[0] == 1
+    with pytest.raises(UndecodablePayload, match="version"):
+        unpack(bytes((version,)) + packed[1:])
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_either_understood_or_refused(data):
     try:
-        found = unpack(data)
+        found = unpack(b"\1" + data)
     except UndecodablePayload:
         return
     assert all(len(job) == 16 for _, job in found)

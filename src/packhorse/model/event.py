@@ -9,6 +9,7 @@ from packhorse.errors import UndecodablePayload
 from packhorse.model.ids import JobId
 
 LIFECYCLE = "packhorse.jobs"
+VERSION = 1  # of the packed form
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -44,17 +45,26 @@ _IN_ORDER = tuple(Change)  # to go through an enum is slow
 
 
 def pack(changes: Mapping[Change, Iterable[JobId]]) -> bytes:
-    """For each change that happened, in their order: its letter, how many (two bytes, big-endian), the ids."""
-    out = bytearray()
+    """The version, then for each change that happened, in their order: its letter, how many (two bytes, big-endian), the ids.
+
+    Each store packs in its own language; that all make the same bytes is a test of the contract.
+    """
+    out = bytearray((VERSION,))
     for change in _IN_ORDER:
         if change in changes and (ids := b"".join(changes[change])):
             out += change.value.encode() + (len(ids) // 16).to_bytes(2, "big") + ids
-    return bytes(out)
+    return bytes(out) if len(out) > 1 else b""
 
 
 def unpack(data: bytes) -> list[tuple[Change, JobId]]:
     """The changes in a packed event, in order."""
-    changes, at = [], 0
+    if not data:
+        return []
+    if data[0] != VERSION:
+        raise UndecodablePayload(
+            f"This packed event of jobs is of another version ({data[0]}): read it with a newer release"
+        )
+    changes, at = [], 1
     try:
         while at < len(data):
             change, count = Change(chr(data[at])), int.from_bytes(data[at + 1 : at + 3], "big")

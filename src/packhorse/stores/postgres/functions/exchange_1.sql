@@ -58,6 +58,7 @@ DECLARE
     v_ended {schema}.ended[];
     v_newcomers {schema}.newcomer[];
     v_made record;
+    v_created uuid[];
     v_run json;
     v_leased uuid[] := '{}';
     v_claimed uuid[];
@@ -113,8 +114,9 @@ BEGIN
             );
             v_newcomers := v_newcomers || v_made.o_newcomers;
             v_ready := v_ready || v_made.o_ready;
-            v_changes := v_changes || {schema}.packed_1('q', v_made.o_created);
+            v_created := v_created || v_made.o_created;
         END LOOP;
+        v_changes := v_changes || {schema}.packed_1('q', v_created);
     END IF;
 
     IF a_worker IS NOT NULL THEN

@@ -160,7 +160,10 @@ BEGIN
         ),
         array_agg(queue) FILTER (WHERE outcome = 'again' AND delay = 0),
         array_agg(id) FILTER (WHERE outcome IN ('again', 'wait') OR error IS NOT NULL),
-        (SELECT string_agg({schema}.packed_1(letter, ids), ''::bytea) FROM changes)
+        (
+            SELECT string_agg({schema}.packed_1(letter, ids), ''::bytea ORDER BY strpos('drwkc', letter))
+            FROM changes
+        )
     INTO o_written, o_ids, o_ended, o_ready, v_tried, o_changes
     FROM (SELECT * FROM gone ORDER BY n) AS gone;
 

@@ -2,6 +2,7 @@
 -- gives: LIFECYCLE LOG publish offsets changes note dropped_jobs look_for_watchers close conclude
 -- gives: conclude_if_room
 LIFECYCLE, LOG = 'packhorse.jobs', 10000
+local VERSION = '\1' -- of the packed form, as in model/event.py
 local CHANGES = { 'l', 'h', 'd', 'r', 'w', 'k', 'c', 'p', 'u', 'q', 's' } -- as they follow each other in one call
 
 local published = {}
@@ -35,12 +36,12 @@ function note(change, id)
 end
 
 local function write_log()
-  local parts = {}
+  local parts = { VERSION }
   for _, change in ipairs(CHANGES) do
     local ids = changes[change]
     if ids then parts[#parts + 1] = change .. pack('>I2', #ids) .. concat(ids) end
   end
-  if #parts == 0 or ARGV[2] ~= '1' then return end
+  if #parts == 1 or ARGV[2] ~= '1' then return end
   local offset = int(call('HINCRBY', key('heads'), LIFECYCLE, 1))
   call('XADD', key('stream', LIFECYCLE), 'MAXLEN', '~', LOG, offset .. '-0', 't', stamp, 'd', concat(parts))
 end
