@@ -17,6 +17,7 @@ from packhorse.model.lease import Renewed, Settlement
 from packhorse.model.outcome import Again, Done, On, Wait
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store
+from packhorse.stores.postgres import wire
 from packhorse.stores.postgres.store import PostgresStore
 from tests.conftest import kinds, namespace
 from tests.making import ask, end, found, laned, new, one, put_in, state, take
@@ -105,6 +106,10 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
         f"INSERT INTO {SCHEMA}.ends (finished, id, shelf, attempt, lost)"
         f" SELECT n, lpad(to_hex({many} + n), 32, '0')::uuid, 1, 1, 0 FROM generate_series(1, {many}) AS n"
     )
+    await raw.execute(
+        f"INSERT INTO {SCHEMA}.tombs (forget, id, verdict)"
+        f" SELECT {later}, lpad(to_hex({2 * many} + n), 32, '0')::uuid, 'done' FROM generate_series(1, {many}) AS n"
+    )
     await raw.execute(f"INSERT INTO {SCHEMA}.deltas (queue, scheduled, done) VALUES ('default', {many}, {many})")
     statements, now = store._layout.statements, clock.now()
     lease = None
@@ -112,6 +117,7 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
         async with raw.transaction():
             job = f'[{{"id":"{new_id().hex()}","task":"work"}},{{"id":"{new_id().hex()}","task":"x","lane":"a"}}]'
             await raw.fetch(statements.enqueue, [job], False, True, True, now)
+            await raw.fetch(statements.enqueue_plain, *wire.plain([new(), new("x")]), True, now)
             done = [lease] if lease else []
             answers = await raw.fetch(
                 statements.exchange, [row[2] for row in done], [new_id()] * len(done), [None] * len(done), None,
@@ -121,7 +127,8 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
             await raw.fetch(statements.renew, [lease[2]], [new_id()], 1000, now)
             await raw.fetch(statements.reap, 10, 3, 1, 1, 1, 1, True, now)
             read = await scanned(raw)
-        big = {table: read[table] for table in ("jobs", "due", "ready", "leases", "waits", "ends") if table in read}
+        tables = ("jobs", "due", "ready", "leases", "waits", "ends", "tombs")
+        big = {table: read[table] for table in tables if table in read}
         assert all(rows < 50 for rows, _ in big.values()), (number, big)
         assert all(rows < 200 for _, rows in big.values()), (number, big)
     assert answers[-1][-3] == later + 1, "the next due moment is found among all that is scheduled"
