@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from packhorse.errors import InvalidName, MissingExtra, UnknownScheme
-from packhorse.stores import open_store
+from packhorse.stores import KINDS, kind_of, open_store
 
 
 @pytest.fixture
@@ -60,6 +60,28 @@ def test_without_the_postgres_driver_the_error_says_how_to_install_it(url, witho
     without("asyncpg", "postgres")
     with pytest.raises(MissingExtra, match=r"pip install 'packhorse\[postgres\]'"):
         open_store(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("sqlite:///:memory:", "SQLite"),
+        ("redis+sentinel://host/main", "Redis or Valkey"),
+        ("valkeys+cluster://host", "Redis or Valkey"),
+        ("unix:///run/redis.sock", "Redis or Valkey"),
+        ("postgres://host", "PostgreSQL"),
+        ("postgresql://host", "PostgreSQL"),
+    ],
+)
+def test_an_address_tells_the_kind_of_its_store(url, name):
+    kind = kind_of(url)
+    assert kind is not None
+    assert kind.name == name
+
+
+def test_no_scheme_is_served_twice():
+    schemes = [scheme for kind in KINDS for scheme in kind.schemes]
+    assert len(schemes) == len(set(schemes))
 
 
 @pytest.mark.parametrize("namespace", ["", "x" * 49, "a\nb", None])

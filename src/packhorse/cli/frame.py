@@ -9,17 +9,10 @@ import click
 
 from packhorse.cli import exits
 from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreError, StoreUnavailable, WorkerStuck
+from packhorse.stores import kind_of
 from packhorse.telemetry.logs import redacted
 
 ADDRESS = "packhorse.address"  # in ctx.meta: the store that the running command uses
-
-_CHECKS = {
-    "sqlite": "does its folder exist, and may this user write there?",
-    "redis": "does the server run, is the address right, is it reachable from here (redis-cli -u ADDRESS ping)?",
-    "postgresql": "does the server run, is the address right, is it reachable from here (pg_isready -d ADDRESS)?",
-}
-_CHECKS |= dict.fromkeys(("rediss", "valkey", "valkeys", "unix"), _CHECKS["redis"])
-_CHECKS["postgres"] = _CHECKS["postgresql"]
 
 
 class Trouble(click.ClickException):
@@ -64,7 +57,8 @@ def trouble(error: PackhorseError, address: str | None) -> Trouble:
     """What an error means to somebody at a terminal; ``address`` is that of the store in use."""
     where = redacted(address or "its address")
     if isinstance(error, StoreUnavailable):
-        check = _CHECKS.get((address or "").partition(":")[0], "does it run, and is the address right?")
+        kind = kind_of(address or "")
+        check = kind.check if kind else "does it run, and is the address right?"
         return Trouble(f"The store at {where} cannot be used: {redacted(str(error))}\nCheck: {check}", exits.STORE)
     if isinstance(error, SchemaMismatch):
         return Trouble(f"The store at {where}: {error}", exits.STORE)

@@ -1,6 +1,9 @@
 """Where state is kept: one contract, three stores."""
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
+
+import msgspec
 
 from packhorse.errors import MissingExtra, UnknownScheme
 from packhorse.model import caps
@@ -12,6 +15,54 @@ _REDIS = (
     "unix",
     *(name + form for name in ("redis", "rediss", "valkey", "valkeys") for form in ("", "+sentinel", "+cluster")),
 )
+_SERVER = "does the server run, is the address right, is it reachable from here"
+
+
+def _sqlite() -> Callable[..., Store]:
+    from packhorse.stores.sqlite.store import SQLiteStore
+
+    def opened(url: str, *, namespace: str, clock: Clock | None, events: bool) -> Store:  # noqa: ARG001 - one per file
+        return SQLiteStore(url, clock=clock, events=events)
+
+    return opened
+
+
+def _redis() -> Callable[..., Store]:
+    from packhorse.stores.redis.store import RedisStore
+
+    return RedisStore
+
+
+def _postgres() -> Callable[..., Store]:
+    from packhorse.stores.postgres.store import PostgresStore
+
+    return PostgresStore
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of store: what people call it, the schemes of its addresses, and how it is loaded, with which extra.
+
+    ``check`` asks what may be wrong if one cannot be used.
+    """
+
+    name: str
+    schemes: tuple[str, ...]
+    load: Callable[[], Callable[..., Store]]
+    extra: str | None
+    check: str
+
+
+KINDS = (
+    Kind("SQLite", ("sqlite",), _sqlite, None, "does its folder exist, and may this user write there?"),
+    Kind("Redis or Valkey", _REDIS, _redis, "redis", f"{_SERVER} (redis-cli -u ADDRESS ping)?"),
+    Kind("PostgreSQL", ("postgres", "postgresql"), _postgres, "postgres", f"{_SERVER} (pg_isready -d ADDRESS)?"),
+)
+
+
+def kind_of(url: str) -> Kind | None:
+    """The kind of store that serves an address."""
+    scheme = urlsplit(url).scheme
+    return next((kind for kind in KINDS if scheme in kind.schemes), None)
 
 
 def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = None, events: bool = True) -> Store:
@@ -20,21 +71,12 @@ def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = No
     A clock is given by tests only: without one the store's own clock rules.
     """
     caps.name("namespace", namespace, 48)
-    scheme = urlsplit(url).scheme
-    if scheme == "sqlite":
-        from packhorse.stores.sqlite.store import SQLiteStore
-
-        return SQLiteStore(url, clock=clock, events=events)
-    if scheme in _REDIS:
-        try:
-            from packhorse.stores.redis.store import RedisStore
-        except ModuleNotFoundError as error:
-            raise MissingExtra("Redis or Valkey", "redis") from error
-        return RedisStore(url, namespace=namespace, clock=clock, events=events)
-    if scheme in ("postgres", "postgresql"):
-        try:
-            from packhorse.stores.postgres.store import PostgresStore
-        except ModuleNotFoundError as error:
-            raise MissingExtra("PostgreSQL", "postgres") from error
-        return PostgresStore(url, namespace=namespace, clock=clock, events=events)
-    raise UnknownScheme(scheme)
+    if (kind := kind_of(url)) is None:
+        raise UnknownScheme(urlsplit(url).scheme)
+    try:
+        serve = kind.load()
+    except ModuleNotFoundError as error:
+        if kind.extra is None:
+            raise
+        raise MissingExtra(kind.name, kind.extra) from error
+    return serve(url, namespace=namespace, clock=clock, events=events)
