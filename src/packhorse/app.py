@@ -19,7 +19,7 @@ from packhorse.jobs.making import TaskMaker, TaskSaying
 from packhorse.jobs.options import Saying, options
 from packhorse.jobs.queue import Queue
 from packhorse.jobs.registry import AppRegistry
-from packhorse.jobs.search import fits, search
+from packhorse.jobs.search import Search
 from packhorse.jobs.sending import Parcel, send
 from packhorse.jobs.task import AsyncTask, PlainTask
 from packhorse.jobs.view import Job, Status
@@ -189,10 +189,20 @@ class App:
 
         ``header`` is a name and a value, ``error`` a part of the type or message of a failure.
         """
-        wanted = search(queue, task, state, reason, key, tenant, since)
-        page = await (await self.store()).jobs.find(wanted, limit=limit, cursor=cursor)
+        wanted = Search(
+            queue=queue,
+            task=task,
+            state=state,
+            reason=reason,
+            key=key,
+            tenant=tenant,
+            header=header,
+            error=error,
+            since=since,
+        )
+        page = await (await self.store()).jobs.find(wanted.filter, limit=limit, cursor=cursor)
         found = [Job(stored) for stored in page.items]
-        return Page(tuple(job for job in found if fits(job, header, error)), page.cursor)
+        return Page(tuple(job for job in found if wanted.fits(job)), page.cursor)
 
     # -- workers
 

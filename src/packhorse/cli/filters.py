@@ -1,8 +1,7 @@
 """The filter options of all commands that look for jobs."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from packhorse.app import App
 from packhorse.cli.values import Moment, Pair
+from packhorse.jobs.search import Search
 from packhorse.jobs.view import Job
 from packhorse.model.job import State
 from packhorse.model.reason import DeadReason, WaitReason
@@ -17,19 +17,10 @@ from packhorse.model.reason import DeadReason, WaitReason
 PAGE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters(Search):
     """Which jobs a command is about, and at most how many of them (all, if None)."""
 
-    queue: str | None = None
-    task: str | None = None
-    state: str | None = None
-    reason: str | None = None
-    key: str | None = None
-    tenant: str | None = None
-    header: tuple[str, Any] | None = None
-    error: str | None = None
-    since: datetime | None = None
     limit: int | None = None
 
     @property
@@ -41,9 +32,8 @@ class Filters:
         """The jobs that fit, page after page, up to the limit."""
         wanted, left, cursor = asdict(self), self.limit, None
         del wanted["limit"]
-        sifted = self.header is not None or self.error is not None  # few of a page may be left: ask for whole ones
         while left is None or left > 0:
-            size = PAGE if left is None or sifted else min(left, PAGE)
+            size = PAGE if left is None or self.sifted else min(left, PAGE)
             page = await app.find(**wanted, limit=size, cursor=cursor)
             for job in page.items[:left]:
                 yield job
@@ -53,13 +43,16 @@ class Filters:
                 return
 
 
+_NAMES = tuple(field.name for field in fields(Filters))
+
+
 def with_filters(*, limit: int | None = None, state: str | None = None) -> Callable[..., Any]:
     """Give a command the filter options, as ``filters``; ``state`` fixes the state and takes away its option."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def command(*args: Any, **options: Any) -> Any:
-            said = {name: options.pop(name, None) for name in Filters.__slots__}
+            said = {name: options.pop(name, None) for name in _NAMES}
             said["state"] = state or said["state"]
             return function(*args, filters=Filters(**said), **options)
 
