@@ -212,10 +212,11 @@ async def test_a_worker_all_of_whose_slots_are_stuck_ends_and_says_so(memory, te
 
 
 async def test_a_thread_that_ends_after_its_worker_is_gone_harms_nobody(memory, telemetry, heard):
-    tasks, gate, over = Tasks(), threading.Event(), threading.Event()
+    tasks, gate, began, over = Tasks(), threading.Event(), threading.Event(), threading.Event()
 
     @tasks.task(Run.THREAD)
     def stuck() -> None:
+        began.set()
         try:
             gate.wait(20)
         finally:
@@ -223,7 +224,7 @@ async def test_a_thread_that_ends_after_its_worker_is_gone_harms_nobody(memory, 
 
     [left] = await put_in(memory, job("stuck"))
     async with worker(memory, tasks, telemetry, grace=0):
-        await heard.until(Name.STARTED)
+        assert await asyncio.to_thread(began.wait, 20)  # told as started, it might still be stopped before it begins
 
     before = (await one(memory, left)).state
     assert before in (State.READY, State.RUNNING)  # handed back, or on a busy machine left to be taken back
