@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from packhorse.errors import InvalidName, MissingExtra, UnknownScheme
-from packhorse.stores import KINDS, kind_of, open_store
+from packhorse.stores import open_store
+from packhorse.stores.kinds import KINDS, kind_of
 
 
 @pytest.fixture

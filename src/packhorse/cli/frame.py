@@ -9,7 +9,7 @@ import click
 
 from packhorse.cli import exits
 from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreError, StoreUnavailable, WorkerStuck
-from packhorse.stores import kind_of
+from packhorse.stores.kinds import kind_of
 from packhorse.telemetry.logs import redacted
 
 ADDRESS = "packhorse.address"  # in ctx.meta: the store that the running command uses

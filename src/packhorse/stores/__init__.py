@@ -1,68 +1,14 @@
 """Where state is kept: one contract, three stores."""
 
-from collections.abc import Callable
 from urllib.parse import urlsplit
-
-import msgspec
 
 from packhorse.errors import MissingExtra, UnknownScheme
 from packhorse.model import caps
 from packhorse.model.clock import Clock
 from packhorse.stores.contract import Store
+from packhorse.stores.kinds import kind_of
 
 NAMESPACE = "packhorse"
-_REDIS = (
-    "unix",
-    *(name + form for name in ("redis", "rediss", "valkey", "valkeys") for form in ("", "+sentinel", "+cluster")),
-)
-_SERVER = "does the server run, is the address right, is it reachable from here"
-
-
-def _sqlite() -> Callable[..., Store]:
-    from packhorse.stores.sqlite.store import SQLiteStore
-
-    def opened(url: str, *, namespace: str, clock: Clock | None, events: bool) -> Store:  # noqa: ARG001 - one per file
-        return SQLiteStore(url, clock=clock, events=events)
-
-    return opened
-
-
-def _redis() -> Callable[..., Store]:
-    from packhorse.stores.redis.store import RedisStore
-
-    return RedisStore
-
-
-def _postgres() -> Callable[..., Store]:
-    from packhorse.stores.postgres.store import PostgresStore
-
-    return PostgresStore
-
-
-class Kind(msgspec.Struct, frozen=True):
-    """A kind of store: what people call it, the schemes of its addresses, and how it is loaded, with which extra.
-
-    ``check`` asks what may be wrong if one cannot be used.
-    """
-
-    name: str
-    schemes: tuple[str, ...]
-    load: Callable[[], Callable[..., Store]]
-    extra: str | None
-    check: str
-
-
-KINDS = (
-    Kind("SQLite", ("sqlite",), _sqlite, None, "does its folder exist, and may this user write there?"),
-    Kind("Redis or Valkey", _REDIS, _redis, "redis", f"{_SERVER} (redis-cli -u ADDRESS ping)?"),
-    Kind("PostgreSQL", ("postgres", "postgresql"), _postgres, "postgres", f"{_SERVER} (pg_isready -d ADDRESS)?"),
-)
-
-
-def kind_of(url: str) -> Kind | None:
-    """The kind of store that serves an address."""
-    scheme = urlsplit(url).scheme
-    return next((kind for kind in KINDS if scheme in kind.schemes), None)
 
 
 def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = None, events: bool = True) -> Store:
@@ -71,12 +17,13 @@ def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = No
     A clock is given by tests only: without one the store's own clock rules.
     """
     caps.name("namespace", namespace, 48)
-    if (kind := kind_of(url)) is None:
-        raise UnknownScheme(urlsplit(url).scheme)
-    try:
-        serve = kind.load()
-    except ModuleNotFoundError as error:
-        if kind.extra is None:
-            raise
-        raise MissingExtra(kind.name, kind.extra) from error
-    return serve(url, namespace=namespace, clock=clock, events=events)
+    scheme = urlsplit(url).scheme
+    if kind := kind_of(url):
+        try:
+            serve = kind.load()
+        except ModuleNotFoundError as error:
+            if kind.extra is None:
+                raise
+            raise MissingExtra(kind.name, kind.extra) from error
+        return serve(url, namespace=namespace, clock=clock, events=events)
+    raise UnknownScheme(scheme)
