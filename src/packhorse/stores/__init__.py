@@ -1,5 +1,6 @@
 """Where state is kept: one contract, three stores."""
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from packhorse.errors import MissingExtra, UnknownScheme
@@ -27,3 +28,13 @@ def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = No
             raise MissingExtra(kind.name, kind.extra) from error
         return serve(url, namespace=namespace, clock=clock, events=events)
     raise UnknownScheme(scheme)
+
+
+def file_of(url: str) -> Path | None:
+    """The file in which an address keeps its jobs; None for a server and for memory."""
+    if urlsplit(url).scheme != "sqlite":
+        return None
+    from packhorse.stores.sqlite.store import path_of
+
+    path = path_of(url)
+    return None if path == ":memory:" else Path(path)
