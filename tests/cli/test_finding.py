@@ -31,7 +31,7 @@ FOUND: dict[str, tuple[dict[str, str], tuple[str, ...], dict[str, str]]] = {
 }
 
 LOST: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
-    "no module": ({}, ("-A", "nowhere:app"), "There is no module 'nowhere' in {here}: say it as module:app, with -A,"),
+    "no module": ({}, ("-A", "nowhere:app"), "There is no module 'nowhere' in {here}: check the name, or go to"),
     "no module in a package": ({"work/__init__.py": ""}, ("-A", "work.far"), "There is no module 'work.far' in {here}"),
     "a path": ({"shop.py": APP}, ("-A", "./shop.py"), "'./shop.py' is a path: say it as it is imported, shop:app"),
     "no app": ({"shop.py": "x = 1\n"}, ("-A", "shop"), "shop holds no App: make one there, app = App(), or name the"),
@@ -46,7 +46,7 @@ LOST: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
     "none in the usual places": (
         {"main.py": "import packhorse\n"},
         (),
-        "No app found (none in main): say it as module:app",
+        "No app found (none in main): name it with -A module:app",
     ),
     "it raises": (
         {"shop.py": "def start():\n    raise RuntimeError('no coal')\n\n\nstart()\n"},
@@ -106,6 +106,47 @@ async def test_what_is_typed_wins_over_the_environment(folder: Shell):
 
     assert "The app has no task 'gone'" in typed.err
     assert only_a_store.code == 0
+
+
+async def test_an_address_in_the_environment_does_not_hide_the_app_of_the_folder(shell: Shell):
+    (shell.folder / "shop.py").rename(shell.folder / "app.py")
+    greet = ("enqueue", "greet", "name=5", "--json")
+    cases = (greet, (*greet, "times=abc"), ("enqueue", "gret"), ("doctor", "--json"))
+
+    stored, wrong, misspelt, doctor = await forks.run([(shell, case) for case in cases])
+
+    assert (stored.json["queue"], wrong.code, misspelt.code) == ("letters", 2, 2)
+    assert "greet() does not take these arguments: Expected `int`, got `str` - at `$.times`" in wrong.err
+    assert "The app has no task 'gret': say one of greet" in misspelt.err
+    assert "tasks without a timeout" in {finding["name"] for finding in doctor.json}
+
+
+async def test_a_broken_app_is_not_passed_over(folder: Shell):
+    folder.write("app.py", "import packhorse\nraise RuntimeError('no coal')\n")
+    (folder.folder / "packhorse.db").touch()
+    told = Shell(folder.folder, PACKHORSE_URL=f"sqlite:///{folder.folder}/other.db")
+
+    answers = await forks.run([(told, ("enqueue", "add")), (folder, ("enqueue", "add")), (folder, ("jobs", "ls"))])
+
+    assert [answer.code for answer in answers] == [3, 3, 3]
+    assert all("Importing 'app' raised RuntimeError" in answer.err for answer in answers)
+    assert not (folder.folder / "other.db").exists()
+
+
+async def test_where_an_address_is_enough_the_message_says_so(tmp_path: Path):
+    nothing = Shell(tmp_path)
+
+    looking, working = await forks.run([(nothing, ("jobs", "ls")), (nothing, ("worker",))])
+
+    words = "No app found (no module that imports packhorse in the usual places): name it with -A module:app, or in PACKHORSE_APP"
+    assert (looking.code, looking.err) == (3, f"Error: {words}; or name only its store, with --url\n")
+    assert (working.code, working.err) == (3, f"Error: {words}\n")
+
+
+async def test_without_an_app_an_address_in_the_environment_is_enough(folder: Shell):
+    answer = await folder.run("enqueue", "anything", PACKHORSE_URL="sqlite:///other.db")
+
+    assert (answer.code, (folder.folder / "other.db").exists()) == (0, True)
 
 
 async def test_an_address_that_the_app_does_not_take_is_refused(folder: Shell):

@@ -12,8 +12,12 @@ from packhorse.cli import exits
 from packhorse.cli.frame import Trouble
 
 NAMES = ("app", "tasks", "jobs", "main", "worker")  # in this order
-SAY = "say it as module:app, with -A, or in PACKHORSE_APP"
+SAY = "name it with -A module:app, or in PACKHORSE_APP"
 FRAMES = 5
+
+
+class NoApp(Trouble):
+    """Nothing was said, and there is no app in the usual places."""
 
 
 def find_app(said: str | None) -> App:
@@ -77,7 +81,7 @@ def _look_around() -> App:
         if _apps(module):
             return _only(module)
     seen = f"none in {', '.join(looked)}" if looked else "no module that imports packhorse in the usual places"
-    raise Trouble(f"No app found ({seen}): {SAY}", exits.APP)
+    raise NoApp(f"No app found ({seen}): {SAY}", exits.APP)
 
 
 def _candidates(here: Path) -> Iterator[tuple[str, Path]]:
@@ -104,7 +108,8 @@ def _imported(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise Trouble(f"There is no module {name!r} in {Path.cwd()}: {SAY}", exits.APP) from error
+            advice = f"check the name, or go to the folder where `import {name}` works"
+            raise Trouble(f"There is no module {name!r} in {Path.cwd()}: {advice}", exits.APP) from error
         raise _raised(name, error) from error
     except (Exception, SystemExit) as error:
         raise _raised(name, error) from error

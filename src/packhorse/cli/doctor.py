@@ -28,7 +28,7 @@ async def doctor(target: Target, screen: Screen) -> None:
 
     The exit code is 1 if something is bad.
     """
-    app = target.open(migrate=True)
+    app = target.open_with_tasks()
     findings = [finding async for finding in examined(app)]
     screen.show(findings, lambda: _drawn(findings))
     if any(finding.grade is Grade.BAD for finding in findings):

@@ -67,7 +67,7 @@ async def enqueue(
     said = {name: value for name, value in said.items() if value not in (None, ())}
     if "headers" in said:
         said["headers"] = dict(said["headers"])
-    async with target.open(migrate=True) as app:
+    async with target.open_with_tasks() as app:
         handle = await send(_call(app, task, arguments, said))
         info = await handle.info()
         told: dict[str, Any] = {"id": handle.id, "task": info.task, "queue": info.queue, "created": handle.created}

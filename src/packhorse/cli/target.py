@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -12,9 +13,10 @@ from click.core import ParameterSource
 
 from packhorse.app import App
 from packhorse.cli import exits
-from packhorse.cli.discover import find_app
+from packhorse.cli.discover import NoApp, find_app
 from packhorse.cli.frame import ADDRESS, Trouble
 from packhorse.config import FILE
+from packhorse.stores import file_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,20 @@ class Target:
             return _noted(App(self.url, namespace=self.namespace, migrate=migrate))
         try:
             return self.load()
-        except Trouble:
-            if self.app is not None or not (Path.cwd() / FILE).is_file():
-                raise
-            return _noted(App(namespace=self.namespace, migrate=migrate))
+        except NoApp as error:
+            if (Path.cwd() / FILE).is_file():
+                return _noted(App(namespace=self.namespace, migrate=migrate))
+            raise NoApp(f"{error.message}; or name only its store, with --url", error.exit_code) from None
+
+    def open_with_tasks(self) -> App:
+        """The same for commands to which tasks matter, with the layout made: only a typed address means no app.
+
+        One from the environment is also the app's, which is looked for first.
+        """
+        if self.app is None and self.url is not None and "url" not in self.typed:
+            with suppress(NoApp):
+                return self.load()
+        return self.open(migrate=True)
 
 
 def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,12 +86,8 @@ def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _must_be_there(url: str) -> None:
     """A look at a SQLite file must not make it."""
-    if not url.startswith("sqlite:"):
-        return
-    from packhorse.stores.sqlite.store import path_of
-
-    file = path_of(url)
-    if file != ":memory:" and not Path(file).is_file():
+    file = file_of(url)
+    if file is not None and not file.is_file():
         raise Trouble(f"There is no file {file}: check --url, or `packhorse migrate up` makes it.", exits.STORE)
 
 
