@@ -116,6 +116,35 @@ async def test_a_worker_that_does_not_end_is_killed_after_the_grace(folder: Shel
     assert not any(alive(pid) for pid in pids(supervisor.text))
 
 
+async def test_after_a_second_signal_a_worker_that_does_not_end_is_killed_soon(folder: Shell):
+    await folder.enqueue("block", seconds=600)
+    supervisor, workers = await two(folder, "--grace", "10m", "--log-level", "debug")
+    await supervisor.until("block started")
+
+    supervisor.signal(signal.SIGTERM)
+    await supervisor.until("stopping the workers within")
+    supervisor.signal(signal.SIGTERM)
+
+    assert await supervisor.ended() == 128 + signal.SIGTERM
+    assert supervisor.text.count("does not end: killing pid") == 1
+    assert not any(map(alive, workers))
+
+
+async def test_a_third_signal_ends_all_at_once(folder: Shell):
+    await folder.enqueue("block", seconds=600)
+    supervisor, workers = await two(folder, "--grace", "10m", "--log-level", "debug")
+    await supervisor.until("block started")
+
+    for told in ("stopping the workers within", "again: stopping the workers now"):
+        supervisor.signal(signal.SIGINT)
+        await supervisor.until(told)
+    supervisor.signal(signal.SIGINT)
+
+    assert await supervisor.ended() == 128 + signal.SIGINT
+    await asyncio.gather(*map(gone, workers))
+    assert "does not end" not in supervisor.text
+
+
 async def test_what_is_wrong_with_all_is_said_once(folder: Shell):
     supervisor = folder.start("worker", "nowhere:app", "--processes", "3")
 

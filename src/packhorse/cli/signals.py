@@ -20,13 +20,17 @@ def hear_early() -> None:
 
 
 @contextmanager
-def hearing(loop: asyncio.AbstractEventLoop, stop: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call ``stop`` on the loop for each signal; the third one ends the process at once."""
+def hearing(
+    loop: asyncio.AbstractEventLoop, stop: Callable[[signal.Signals], None], last: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Call ``stop`` on the loop for each signal; the third one ends the process at once, after ``last``."""
     heard: list[int] = []
 
     def hear(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         heard.append(number)
         if len(heard) > 2:
+            if last is not None:
+                last()
             os._exit(exits.STOPPED + number)
         with suppress(RuntimeError):  # the loop is closed: this is the end already
             loop.call_soon_threadsafe(stop, signal.Signals(number))

@@ -21,6 +21,7 @@ from packhorse.model.clock import SYSTEM
 PAUSES = backoff.exponential(0.5, cap=30, jitter=0.2)
 HEALTHY = 60 * caps.SECOND  # a worker that lived so long begins anew with short pauses
 MARGIN = 5 * caps.SECOND  # beyond the grace, before workers that do not end are killed
+HASTE = 3 * caps.SECOND  # the same after a second signal: what runs was to be handed back at once
 REAP = 5 * caps.SECOND
 HOPELESS = (exits.USAGE, exits.APP)  # a worker that ends so before it was ready would do so again
 LOG = logging.getLogger("packhorse.supervisor")
@@ -32,13 +33,13 @@ class Supervisor:
     def __init__(self, command: Sequence[str], count: int, grace: int) -> None:
         self._command, self._count, self._grace = tuple(command), count, grace
         self._children: dict[int, asyncio.subprocess.Process] = {}
-        self._stopping, self._up = asyncio.Event(), asyncio.Event()
+        self._stopping, self._up, self._now = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._signals = 0
         self.code = exits.OK
 
     async def run(self) -> int:
         """Keep them until a signal; answers the exit code."""
-        with hearing(asyncio.get_running_loop(), self._signalled):
+        with hearing(asyncio.get_running_loop(), self._signalled, self._kill):
             beside = [asyncio.create_task(keep_notifying()), asyncio.create_task(self._reap())]
             keeping = [asyncio.create_task(self._keep(1))]
             await first(self._up.wait(), self._stopping.wait())  # what is wrong with one is wrong with all: say it once
@@ -112,6 +113,7 @@ class Supervisor:
         else:
             LOG.warning("%s again: stopping the workers now", number.name)
             self.code = exits.STOPPED + number
+            self._now.set()
         self._stopping.set()
         for child in tuple(self._children.values()):
             with suppress(ProcessLookupError):
@@ -122,13 +124,23 @@ class Supervisor:
         for child in tuple(self._children.values()) if not self._signals else ():
             with suppress(ProcessLookupError):
                 child.terminate()
-        await first(_all(keeping), SYSTEM.sleep(self._grace + MARGIN))
+        await first(_all(keeping), self._patience())
         for number, child in tuple(self._children.items()):
             LOG.error("Worker %d does not end: killing pid %d", number, child.pid)
             self.code = self.code or exits.FAILED
+        self._kill()
+        await asyncio.gather(*keeping)
+
+    async def _patience(self) -> None:
+        """How long workers may take to end; a second signal cuts it short."""
+        await first(SYSTEM.sleep(self._grace + MARGIN), self._now.wait())
+        if self._now.is_set():
+            await SYSTEM.sleep(HASTE)
+
+    def _kill(self) -> None:
+        for child in tuple(self._children.values()):
             with suppress(ProcessLookupError):
                 child.kill()
-        await asyncio.gather(*keeping)
 
     async def _reap(self) -> None:
         """As the first process of a container: bury the children of others too."""
