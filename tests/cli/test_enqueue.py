@@ -50,8 +50,8 @@ async def test_waiting_prints_what_the_job_returned(shell: Shell):
         ("fail", "why=no coal", "--json"),
         ("sleep", "seconds=60", "--timeout", "100ms"),
     )
-    done, failed, late = await forks.run(
-        [(shell, ("enqueue", "-A", "shop", "--wait", *case)) for case in (add, fail, sleep)]
+    done, failed, late, told = await forks.run(
+        [(shell, ("enqueue", "-A", "shop", "--wait", *case)) for case in (add, fail, sleep, (*sleep, "--json"))]
     )
     worker.signal(signal.SIGKILL)
 
@@ -61,6 +61,22 @@ async def test_waiting_prints_what_the_job_returned(shell: Shell):
     assert failed.err == f"Error: The job {failed.json['id']} (fail) is dead as exhausted: ValueError: no coal\n"
     assert (late.code, late.out) == (1, "")
     assert "has not ended yet: it is " in late.err
+    assert (told.code, list(told.json), told.json["result"]) == (1, list(done.json), None)
+    assert f"The job {told.json['id']} has not ended yet: it is {told.json['status']}." in told.err
+
+
+async def test_ctrl_c_while_waiting_ends_the_waiting_and_names_the_job(folder: Shell):
+    waiting = folder.start("enqueue", "-A", "shop", "add", "a=1", "b=2", "--wait")
+    job = ""
+    while not job:
+        assert waiting.process.poll() is None, waiting.text
+        listed = await folder.run("jobs", "ls", "--json", "-A", "shop")
+        job = listed.json[0]["id"] if listed.json else ""
+
+    waiting.signal(signal.SIGINT)
+
+    assert await waiting.ended() == 128 + signal.SIGINT
+    assert waiting.text == f"The job {job} is stored and goes on.\n"
 
 
 async def test_values_are_read_as_json_or_text(folder: Shell, tmp_path: Path):

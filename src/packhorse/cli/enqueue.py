@@ -1,5 +1,6 @@
 """``packhorse enqueue``: store a job from a shell."""
 
+import asyncio
 import difflib
 import inspect
 from collections.abc import Mapping
@@ -22,8 +23,8 @@ from packhorse.jobs.task import Task, send
 
 HELP = f"""Store a job for TASK, with its arguments as one JSON object or as name=value.
 
-A value is JSON if it reads as JSON, else text: amount=5, name=Ann, tags='["a", "b"]', code='"007"'. An app that knows
-the task checks them; with --url alone the job is stored by name, for workers that know it.
+A value is JSON if it reads as JSON, else text: amount=5, name=Ann, tags='["a", "b"]', code='"007"'. An app that is
+named, or found in this folder, checks them; with --url alone the job is stored unchecked, for workers that know it.
 
 \b
   packhorse enqueue add a=1 b=2 --wait
@@ -38,21 +39,21 @@ _TEXT: tuple[object, ...] = (str, "str", str | None, "str | None")
 @click.argument("task")
 @click.argument("arguments", nargs=-1)
 @with_target
-@click.option("-q", "--queue", help="The queue; that of the task, else `default`, without it.")
-@click.option("--delay", type=Length(), help="Not before so long: 90s, 1h30m.")
-@click.option("--at", type=Moment(), help="Not before this moment: 2026-01-31T12:00Z.")
-@click.option("--priority", type=int, help="Lower is sooner.")
-@click.option("--id", help="An id of your own: the same one again gives the first job.")
-@click.option("--key", help="The key of its lane: jobs of a key run in order.")
-@click.option("--tenant", help="For whom it is.")
-@click.option("--user", help="By whom it is asked for.")
-@click.option("--unique", type=Length(), help="Only one job with these arguments within this time.")
-@click.option("--attempts", type=int, help="How often to try, all in all.")
+@click.option("-q", "--queue", help="The queue; without it that of the task, or `default`.")
+@click.option("--delay", type=Length(), help="Run it after this time, not sooner: 90s, 1h30m.")
+@click.option("--at", type=Moment(), help="Run it at this moment, not sooner: 2026-01-31T12:00Z.")
+@click.option("--priority", type=int, help="0 to 8191; lower runs sooner.")
+@click.option("--id", help="An id of your own choice; a second job with it is not stored, but the first one told.")
+@click.option("--key", help="The key of its lane; jobs of one key run one after the other.")
+@click.option("--tenant", help="The tenant it is for.")
+@click.option("--user", help="The user who asks for it.")
+@click.option("--unique", type=Length(), help="Store only one job with these arguments within this time.")
+@click.option("--attempts", type=int, help="How often it is tried in all.")
 @click.option(
-    "--header", "headers", type=Pair(), multiple=True, help="What travels with it; may be said several times."
+    "--header", "headers", type=Pair(), multiple=True, help="A header to travel with it; may be given several times."
 )
 @click.option("--wait", is_flag=True, help="Wait for its end and print the result; exit code 1 if it died.")
-@click.option("--timeout", type=Length(), help="At most so long; the job itself goes on.")
+@click.option("--timeout", type=Length(), help="With --wait, wait no longer than this; the job itself goes on.")
 @with_screen
 async def enqueue(
     task: str,
@@ -85,7 +86,12 @@ async def enqueue(
             raise
         except TimeoutError:
             status = await handle.status()
+            if screen.json:
+                screen.show({**told, "status": status, "result": None, "error": None}, Text)
             raise Trouble(f"The job {handle.id} has not ended yet: it is {status}. It goes on.") from None
+        except asyncio.CancelledError:  # Ctrl-C
+            click.echo(f"The job {handle.id} is stored and goes on.", err=True)
+            raise
         screen.show({**told, "status": "done", "result": result, "error": None}, lambda: Text(_json(result)))
 
 
