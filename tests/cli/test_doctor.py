@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterator
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -23,8 +24,9 @@ def anywhere(tmp_path) -> Iterator[Scene]:
 
 
 def found(ended: Ended) -> dict[str, tuple[str, str, str]]:
-    """The findings by name: grade, value, advice."""
+    """The findings by name: grade, value, advice. All that is not as it should be has a fix."""
     assert all(set(finding) == KEYS for finding in ended.json)
+    assert [finding for finding in ended.json if finding["grade"] != "ok" and not finding["advice"]] == []
     return {finding["name"]: (finding["grade"], finding["value"], finding["advice"]) for finding in ended.json}
 
 
@@ -38,7 +40,11 @@ async def test_the_work_is_looked_at_with_a_fix_for_each_trouble(scenes: Scene):
     seen = found(ended)
     assert seen["layout"][0] == "ok"
     assert seen["workers"] == ("ok", "1 alive, 10 slots", "")
-    assert seen["queues without a worker"] == ("warn", "held, nobody's", "packhorse worker -q held,nobody's")
+    assert seen["queues without a worker"] == (
+        "warn",
+        "held, nobody's",
+        "packhorse worker -q " + quote("held,nobody's"),
+    )
     assert seen["paused queues"] == ("note", "held", "packhorse queues resume held")
     assert seen["unroutable jobs"][:2] == ("warn", "1 of mial")
     assert seen["dead letters"] == ("note", "3", "packhorse dead ls --by error")
@@ -58,13 +64,15 @@ async def test_a_file_is_sound_and_said_to_be_where_it_is(scene: Scene):
 
 
 async def test_without_a_layout_or_a_store_the_exit_code_is_one(anywhere: Scene):
-    missing, redis, postgres = await anywhere.each(
+    memory, missing, redis, postgres = await anywhere.each(
+        "doctor --json --url sqlite:///:memory:",
         f"doctor --json --url sqlite:///{anywhere.folder}/none.db",
         "doctor --json --url redis://:secret@127.0.0.1:1",
         "doctor --json --url postgresql://127.0.0.1:1/x",
     )
 
-    assert [missing.code, redis.code, postgres.code] == [1, 1, 1]
+    assert [memory.code, missing.code, redis.code, postgres.code] == [1, 1, 1, 1]
+    assert found(memory)["durability"][:2] == ("note", "memory: all jobs are lost when this process ends")
     assert found(missing)["layout"] == ("bad", "1 steps are to be taken", "packhorse migrate up")
     assert grades(redis, "using the store") == grades(postgres, "using the store") == ["bad"]
     assert "secret" not in redis.out

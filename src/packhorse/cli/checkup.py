@@ -1,6 +1,7 @@
 """What can be said of an app and its work: layout, workers, queues, tasks. Each line comes with a fix."""
 
 import platform
+import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib.metadata import version
@@ -70,9 +71,12 @@ def _queues(queues: Sequence[QueueStats], workers: Sequence[Worker]) -> Iterator
     served = {name for worker in workers for name in worker.queues}
     filled = [queue for queue in queues if any(queue.counts.get(state, 0) for state in (State.READY, State.SCHEDULED))]
     if workers and (alone := [queue.name for queue in filled if queue.name not in served]):
-        yield Finding("queues without a worker", _some(alone), Grade.WARN, f"packhorse worker -q {','.join(alone)}")
+        advice = shlex.join(["packhorse", "worker", "-q", ",".join(alone)])
+        yield Finding("queues without a worker", _some(alone), Grade.WARN, advice)
     if paused := [queue.name for queue in queues if queue.paused]:
-        yield Finding("paused queues", _some(paused), Grade.NOTE, f"packhorse queues resume {' '.join(paused)}")
+        yield Finding(
+            "paused queues", _some(paused), Grade.NOTE, shlex.join(["packhorse", "queues", "resume", *paused])
+        )
 
 
 async def _unroutable(store: Store) -> Counter[str]:

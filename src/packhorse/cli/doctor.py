@@ -24,7 +24,7 @@ STYLES = {Grade.OK: "green", Grade.NOTE: "cyan", Grade.WARN: "yellow", Grade.BAD
 @with_target
 @with_screen
 async def doctor(target: Target, screen: Screen) -> None:
-    """Say what is in force below the store and how the work stands, with a fix for all that is not as it should be.
+    """Examine the store, its workers and queues, and the tasks, with a fix for all that is not as it should be.
 
     The exit code is 1 if something is bad.
     """

@@ -18,7 +18,8 @@ LITTLE_DISK = 512 * 1024 * 1024
 def findings(path: str, connection: sqlite3.Connection | None) -> list[Finding]:
     """All that can be seen."""
     if path == ":memory:":
-        return [_library(), durability(Durability.MEMORY, "all jobs are lost when this process ends", Grade.NOTE)]
+        words, advice = "all jobs are lost when this process ends", "give a file to keep them: sqlite:///file.db"
+        return [_library(), durability(Durability.MEMORY, words, Grade.NOTE, advice)]
     where = Path(path).absolute()
     found = [Finding("file", str(where)), _library()]
     if connection is None:
