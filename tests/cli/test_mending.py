@@ -1,5 +1,7 @@
 """packhorse jobs replay, cancel and rm: by ids and by filters."""
 
+import signal
+
 from packhorse.model.ids import parse_id
 from packhorse.model.job import NewJob, State
 from tests.cli.scene import Scene
@@ -94,7 +96,7 @@ async def test_on_a_terminal_people_are_asked(mending: Scene):
     stopped = mending.terminal("jobs", "rm", "-s", "dead")
     await stopped.until("Go on? [y/N]")
     stopped.type(CTRL_C)
-    assert await stopped.ended() != 0
+    assert await stopped.ended() == 128 + signal.SIGINT
     assert "Traceback" not in stopped.text
     assert await standing(mending, "dead") == [State.DEAD]
 

@@ -56,8 +56,14 @@ class Screen:
         if not sys.stdin.isatty():
             raise Trouble(f"{will}. Say --yes to go on without being asked.", exits.USAGE)
         click.echo(f"{will}.", err=True)
-        with _interruptible():
-            agreed = click.confirm("Go on?", err=True)
+        try:
+            with _interruptible():
+                agreed = click.confirm("Go on?", err=True)
+        except click.Abort as error:  # Ctrl-C, or the end of the input
+            click.echo(err=True)
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            agreed = False
         if not agreed:
             raise Trouble("Nothing was changed.")
 
