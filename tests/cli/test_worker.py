@@ -29,8 +29,9 @@ async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
     worker = shell.start("worker", "shop:app", "-q", "default:3,letters", "-c", "5", "--name", "till")
     await worker.until("till works on")
     greet, check = ("enqueue", "-A", "shop", "greet", "name=Ann", "times=2", "--wait"), ("worker", "--check")
-    cases = (greet, check, (*check, "--name", "till"), (*check, "--name", "desk"))
-    result, alive, by_name, other = await forks.run([(shell, case) for case in cases])
+    till, desk = (*check, "--name", "till"), (*check, "--name", "desk")
+    cases = (greet, check, till, desk, (*till, "--json"), (*desk, "--json"), ("workers", "--json"))
+    result, alive, by_name, other, plain, nobody, listed = await forks.run([(shell, case) for case in cases])
 
     worker.signal(signal.SIGTERM)
 
@@ -43,6 +44,9 @@ async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
     assert (alive.code, by_name.code, other.code) == (0, 0, 1)
     assert alive.out.startswith("till lives: it said so ")
     assert other.err == "Error: No worker named desk has said that it lives. Others do: till.\n"
+    assert [worker.keys() for worker in plain.json] == [worker.keys() for worker in listed.json]
+    assert (plain.code, plain.json[0]["name"], plain.json[0]["pid"]) == (0, "till", worker.process.pid)
+    assert (nobody.code, nobody.json, nobody.err) == (1, [], other.err)
     assert (await shell.run("worker", "shop", "--check")).code == 1
 
 
@@ -136,3 +140,14 @@ async def test_each_loop_can_be_chosen(folder: Shell):
 
     assert plain.out.startswith('"asyncio.')
     assert quick.out == '"uvloop"\n'
+
+
+async def test_what_cannot_be_served_is_refused(folder: Shell):
+    folder.write("uvloop/__init__.py", "raise ModuleNotFoundError")
+
+    missing = await folder.run("worker", "shop", "--loop", "uvloop")
+    unchecked = await folder.run("worker", "shop", "--json")
+
+    assert missing.code == unchecked.code == 2
+    assert missing.err == "Error: uvloop needs an optional dependency: pip install 'packhorse[fast]'\n"
+    assert "--json goes with --check; for log lines as JSON say --log-format json." in unchecked.err

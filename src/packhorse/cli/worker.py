@@ -14,7 +14,7 @@ from packhorse.cli import exits
 from packhorse.cli.frame import Command
 from packhorse.cli.lifeline import Lifeline, held
 from packhorse.cli.lines import FORMATS, LEVELS, has_own_logging, log_to
-from packhorse.cli.screen import Screen, console
+from packhorse.cli.screen import Screen, console, with_screen
 from packhorse.cli.signals import hear_early
 from packhorse.cli.target import Target, with_target
 from packhorse.cli.values import Length, Numbers
@@ -42,40 +42,45 @@ The first signal lets what runs end within the grace; a second one stops it now,
     "--queues",
     type=Numbers(),
     envvar="PACKHORSE_QUEUES",
-    help="Queues with weights: critical:6,default:3,low. All that the app names, without it.",
+    help="Queues and their weights: critical:6,default:3,low. Without it, all queues that the app names.",
 )
 @click.option(
     "-c",
     "--concurrency",
     type=click.IntRange(1, 10_000),
     envvar="PACKHORSE_CONCURRENCY",
-    help="Jobs at a time.",
+    help="How many jobs run at a time.",
     show_default=str(DEFAULTS.concurrency),
 )
 @click.option(
-    "--slots", type=Numbers(), envvar="PACKHORSE_SLOTS", help="Of them at most so many of a queue: email:5,pdf:2."
+    "--slots",
+    type=Numbers(),
+    envvar="PACKHORSE_SLOTS",
+    help="At most so many jobs of a queue at a time: email:5,pdf:2.",
 )
 @click.option(
     "--lease",
     type=Length(),
     envvar="PACKHORSE_LEASE",
-    help="How long a lost worker keeps its jobs.",
+    help="How long the jobs of a worker that died wait before others take them over.",
     show_default=f"{DEFAULTS.lease // caps.SECOND}s",
 )
 @click.option(
     "--grace",
     type=Length(),
     envvar="PACKHORSE_GRACE",
-    help="For what runs when it has to stop.",
+    help="How long running jobs may take to end after the first signal.",
     show_default=f"{DEFAULTS.grace // caps.SECOND}s",
 )
-@click.option("--name", envvar="PACKHORSE_WORKER_NAME", help="How people call this worker.", show_default="host:pid")
+@click.option(
+    "--name", envvar="PACKHORSE_WORKER_NAME", help="The name of this worker in logs and lists.", show_default="host:pid"
+)
 @click.option(
     "--processes",
     type=click.IntRange(1, 256),
     default=1,
     envvar="PACKHORSE_PROCESSES",
-    help="So many workers as processes, started again when they die.",
+    help="Run so many workers, each a process of its own, and start them again when they die.",
     show_default=True,
 )
 @click.option(
@@ -85,7 +90,7 @@ The first signal lets what runs end within the grace; a second one stops it now,
     "--loop",
     type=click.Choice(["auto", "asyncio", "uvloop"]),
     default="auto",
-    help="auto: uvloop if it is installed.",
+    help="The event loop; auto is uvloop if it is installed.",
     show_default=True,
 )
 @click.option(
@@ -93,7 +98,7 @@ The first signal lets what runs end within the grace; a second one stops it now,
     type=click.Choice(LEVELS),
     default="info",
     envvar="PACKHORSE_LOG_LEVEL",
-    help="Lines of this level and above.",
+    help="Log lines of this level and above.",
     show_default=True,
 )
 @click.option(
@@ -101,18 +106,25 @@ The first signal lets what runs end within the grace; a second one stops it now,
     type=click.Choice(FORMATS),
     default="plain",
     envvar="PACKHORSE_LOG_FORMAT",
-    help="For people or for programs; an app that sets up logging itself is left alone.",
+    help="Log lines for people or for programs; an app that sets up logging itself is left alone.",
     show_default=True,
 )
-@click.option("--live/--no-live", default=True, help="On a terminal: a line that says what is going on.")
-def worker(module: str | None, target: Target, **options: Any) -> Any:
+@click.option(
+    "--live/--no-live",
+    default=True,
+    help="On a terminal, a last line that says what is going on; not with --processes.",
+)
+@with_screen
+def worker(module: str | None, target: Target, screen: Screen, **options: Any) -> Any:
     """Run jobs, or say whether somebody does."""
     if module is not None:
         target = replace(target, app=module, typed=target.typed | {"app"})
     if options["check"]:
         from packhorse.cli.check import check
 
-        return check(target, options["name"], Screen())
+        return check(target, options["name"], screen)
+    if screen.json:
+        raise click.UsageError("--json goes with --check; for log lines as JSON say --log-format json.")
     return click.get_current_context().exit(_run(target, options))
 
 

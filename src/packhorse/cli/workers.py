@@ -25,7 +25,7 @@ async def workers(target: Target, screen: Screen) -> None:
         store = await app.store()
         now, alive = await store.ping(), await store.fleet.workers()
         screen.show(
-            [_plain(worker) for worker in alive],
+            [plainly(worker) for worker in alive],
             lambda: (
                 table(LINE, (_row(worker, now) for worker in alive), right=["pid", "slots", "tasks"])
                 if alive
@@ -34,7 +34,8 @@ async def workers(target: Target, screen: Screen) -> None:
         )
 
 
-def _plain(worker: Worker) -> dict[str, Any]:
+def plainly(worker: Worker) -> dict[str, Any]:
+    """A worker as programs read it."""
     return {
         "id": id_text(worker.id),
         "name": worker.name,
