@@ -1,5 +1,6 @@
 """Help, completion and the top of the command line: for every command there is."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,14 +24,17 @@ def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[s
             yield from commands(command, (*path, name))
 
 
-def options(path: tuple[str, ...]) -> list[click.Option]:
-    command: click.Command = packhorse
+def found(path: tuple[str, ...]) -> click.Command:
+    command: click.Command | None = packhorse
     for name in path:
         assert isinstance(command, click.Group)
-        found = command.get_command(click.Context(command), name)
-        assert found is not None
-        command = found
-    return [option for option in command.params if isinstance(option, click.Option)]
+        command = command.get_command(click.Context(command), name)
+    assert command is not None
+    return command
+
+
+def options(path: tuple[str, ...]) -> list[click.Option]:
+    return [option for option in found(path).params if isinstance(option, click.Option)]
 
 
 PATHS = list(commands(packhorse))
@@ -85,3 +89,18 @@ async def test_a_shell_can_complete(folder: Shell):
         "~/.config/fish/config.fish",
     ]
     assert "plain,worker" in completed.out.splitlines()
+
+
+WITHOUT = (
+    "import sys; sys.modules[{!r}] = None; from packhorse.cli.main import main; main()"  # None: not to be imported
+)
+
+
+@pytest.mark.parametrize("module", ["click", "rich"])
+def test_without_the_extra_it_is_said_how_to_get_it(module: str):
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(module)], capture_output=True, text=True, check=False, timeout=30
+    )
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "The command line needs click and rich: pip install 'packhorse[cli]'\n"

@@ -1,0 +1,92 @@
+"""Every option of every command can be said in the environment, by the variable that its help names."""
+
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from packhorse.cli.frame import Command
+from packhorse.cli.main import main
+from packhorse.cli.values import Length, Moment, Numbers, Pair
+from tests.cli import forks
+from tests.cli.shell import Shell
+from tests.cli.test_help import PATHS, found, options
+
+SAID = {Length: "7m", Moment: "7m", Numbers: "said:7", Pair: "said=7"}
+CHOSEN = [path for path in PATHS if options(path)]
+Call = Callable[[tuple[str, ...]], dict[str, Any]]
+
+
+def given(option: click.Option, usual: Any) -> str:
+    """A value that is not the usual one."""
+    if option.is_flag:
+        return "false" if usual else "true"
+    if isinstance(option.type, click.Choice):
+        return next(choice for choice in option.type.choices if choice != usual)
+    return SAID.get(type(option.type), "7")
+
+
+class Begun(Exception):
+    """What a command was called with."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__()
+        self.values = values
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Calls the command line up to where a command begins; answers the values of its options."""
+
+    def begin(self: Command, ctx: click.Context) -> None:
+        raise Begun(ctx.params)
+
+    def run(path: tuple[str, ...]) -> dict[str, Any]:
+        needed = [each for each in found(path).params if isinstance(each, click.Argument) and each.required]
+        monkeypatch.setattr(sys, "argv", ["packhorse", *path, *(SAID.get(type(each.type), "7") for each in needed)])
+        with pytest.raises(Begun) as begun:
+            main()
+        return begun.value.values
+
+    monkeypatch.setattr(Command, "invoke", begin)
+    return run
+
+
+def variables(path: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Those that the help of a command names, in the order of its options."""
+    monkeypatch.setattr(sys, "argv", ["packhorse", *path, "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    return re.findall(r"env\s+var:\s+(PACKHORSE_\w+)", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("path", CHOSEN, ids=" ".join)
+def test_what_a_variable_says_reaches_the_command(
+    path: tuple[str, ...], call: Call, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    usual = call(path)
+
+    for option, variable in zip(options(path), variables(path, capsys, monkeypatch), strict=True):
+        before = usual[str(option.name)]
+        with monkeypatch.context() as environment:
+            environment.setenv(variable, given(option, before))
+            assert call(path)[str(option.name)] not in (before, None), variable
+
+
+async def test_what_is_wrong_in_a_variable_is_refused_as_if_it_was_typed(folder: Shell):
+    wrong = {
+        ("jobs", "ls"): {"PACKHORSE_JOBS_LS_LIMIT": "many"},
+        ("enqueue", "add"): {"PACKHORSE_ENQUEUE_DELAY": "soon"},
+        ("worker",): {"PACKHORSE_WORKER_LOOP": "round"},
+        ("demo",): {"PACKHORSE_DEMO_LIMIT": "none"},
+    }
+
+    answers = await forks.run([(Shell(folder.folder, **said), path) for path, said in wrong.items()])
+
+    for said, answer in zip(wrong.values(), answers, strict=True):
+        [variable] = said
+        assert answer.code == 2, variable
+        assert re.search(f"Invalid value for .*'--{variable.rpartition('_')[2].lower()}'", answer.err)
