@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,12 +11,13 @@ import pytest
 from rich.console import Console
 
 from packhorse import App
-from packhorse.cli.demo import recording, show
+from packhorse.cli.demo import fleet, recording, scenes, show
 from packhorse.cli.demo.fleet import Fleet
 from packhorse.cli.demo.scene import Check, Scene, Stage, equal
 from packhorse.cli.demo.screen import Lines
 from packhorse.cli.demo.show import Show
 from packhorse.cli.demo.summary import Counts, Played, Summary, drawn, latest
+from packhorse.cli.frame import Trouble
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 GOOD = Played("orders", "orders come in", 0.5, (Check("2 orders: all done", True, "2 done"),))
@@ -39,6 +41,13 @@ class Broken(Wrong):
 
     async def play(self, stage: Stage) -> None:
         raise ConnectionError("the road is closed")
+
+
+class Hasty(Wrong):
+    """Has no patience of its own."""
+
+    async def play(self, stage: Stage) -> None:
+        raise TimeoutError("the job has not ended within 1 s")
 
 
 class Endless(Wrong):
@@ -84,6 +93,26 @@ async def test_a_scene_that_does_not_end_is_a_failure(stage: Show, monkeypatch: 
     await stage.play(Endless())
 
     assert stage.played[0].error == "not at its end after 0.05 seconds"
+
+
+async def test_what_a_scene_did_not_wait_for_is_told_in_its_own_words(stage: Show):
+    await stage.play(Hasty())
+
+    assert stage.played[0].error == "TimeoutError: the job has not ended within 1 s"
+
+
+async def test_a_worker_that_hangs_while_it_starts_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.write(2, b'no coal\\n')\nsignal.pause()\n")
+    fleet_of = Fleet({"PYTHONPATH": str(tmp_path)}, tmp_path / "notes")
+    monkeypatch.setattr(fleet, "STARTING", 0.5)
+
+    with pytest.raises(Trouble, match=r"A worker process of the demo did not start\."):
+        await fleet_of.hire(2)
+
+    pids = fleet_of.pids
+    await fleet_of.close()
+    assert len(pids) == 2
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
 
 
 async def test_a_round_that_takes_too_long_is_a_failure(stage: Show):
@@ -148,3 +177,12 @@ def test_the_pictures_of_the_docs_are_there_and_small(name: str):
 
     assert picture.stat().st_size < 100_000
     ElementTree.fromstring(picture.read_text())
+
+
+def test_the_picture_of_the_summary_names_every_scene_in_its_order():
+    """``make pictures`` takes it anew."""
+    texts = ElementTree.parse(IMAGES / "demo-summary.svg").getroot().itertext()
+    found = [text.replace("\u00a0", " ").strip() for text in texts if text.strip()]
+    named = [after for sign, after in pairwise(found) if sign == "✓"]
+
+    assert named == [scene.name for scene in scenes.found()]

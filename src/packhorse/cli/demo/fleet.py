@@ -12,6 +12,7 @@ from packhorse.cli.frame import Trouble
 
 READY = b"ready\n"  # what a worker says once it works
 PATIENCE = 10
+STARTING = 30  # seconds until a worker must work
 
 
 class Fleet:
@@ -30,10 +31,16 @@ class Fleet:
     async def hire(self, count: int) -> None:
         """Start so many workers and wait until they work."""
         started = await asyncio.gather(*(self._start() for _ in range(count)))
-        for porter in started:
-            assert porter.stdout is not None
-            if await porter.stdout.readline() != READY:
-                raise Trouble(f"A worker process of the demo did not start.\n{self.last_words()}")
+        try:
+            async with asyncio.timeout(STARTING):
+                ready = [await porter.stdout.readline() == READY for porter in started if porter.stdout is not None]
+        except TimeoutError:
+            ready = [False]
+        if not all(ready):
+            for porter in started:
+                if porter.returncode is None:
+                    porter.kill()
+            raise Trouble(f"A worker process of the demo did not start.\n{self.last_words()}")
 
     async def kill(self) -> int:
         """SIGKILL one worker, without a warning, and say which."""

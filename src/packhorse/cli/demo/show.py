@@ -114,13 +114,13 @@ class Show:
         """Note how it went; whatever goes wrong is an answer too."""
         checks: list[Check] = []
         trouble: str | None = None
+        timer = asyncio.timeout(limit)
         try:
-            async with asyncio.timeout(limit):
+            async with timer:
                 checks = await checking
-        except TimeoutError:
-            trouble = f"not at its end after {limit} seconds"
         except Exception as error:  # noqa: BLE001 - a scene that breaks is what the summary is for
-            trouble = f"{type(error).__name__}: {error}"
+            late = f"not at its end after {limit} seconds"
+            trouble = late if timer.expired() else f"{type(error).__name__}: {error}"
         self._note(Played(name, shows, seconds_since(begun), tuple(checks), trouble))
 
     def _note(self, played: Played) -> None:
