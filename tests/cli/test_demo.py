@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ import pytest
 from packhorse import App
 from packhorse.cli.demo import scenes
 from packhorse.cli.demo.place import NAMESPACE, held
+from packhorse.model.worker import Worker
 from tests.cli.shell import COMMAND, Ended, Shell
 from tests.conftest import kinds, wipe
+from tests.making import HOUR, WORKER
 
 PATIENCE = 120
 CTRL_C = "\x03"
@@ -31,14 +34,27 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     made.end()
 
 
+BROKEN = """
+import os, sys
+if "packhorse.cli.demo.porter" in sys.orig_argv:
+    os.write(2, b"no coal\\n")
+    os._exit(3)
+"""
+
+
+def porters(shell: Shell) -> list[int]:
+    """The worker processes of a demo, which are called with its folder."""
+    listing = ["ps", "-ww", "-eo", "pid,stat,args"]  # -ww: whole, however narrow the terminal
+    listed = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
+    mine = [line.split(None, 2) for line in listed if shell.environment["TMPDIR"] in line]
+    return [int(pid) for pid, state, _ in mine if not state.startswith("Z")]
+
+
 def left(shell: Shell) -> list[str]:
     """Files and processes of a demo that are still there."""
-    folder = shell.environment["TMPDIR"]
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
-    files = [
-        str(file) for place in (Path(folder), shell.folder) for file in place.glob("*") if "output-" not in file.name
-    ]
-    return [*files, *(line for line in running if folder in line)]
+    folders = (Path(shell.environment["TMPDIR"]), shell.folder)
+    files = [str(file) for folder in folders for file in folder.glob("*") if "output-" not in file.name]
+    return [*files, *map(str, porters(shell))]
 
 
 async def run(shell: Shell, *arguments: str) -> Ended:
@@ -129,6 +145,53 @@ async def test_stopped_before_its_end_it_says_what_was_not_played(shell: Shell, 
     assert await demo.ended() == 128 + number
     assert "FAILED not played: retries" in demo.text
     assert "Traceback" not in demo.text
+    assert left(shell) == []
+
+
+async def test_ctrl_c_again_ends_it_at_once(shell: Shell):
+    demo = shell.terminal("demo", "--once")
+    await demo.until("cancel: ")
+    slow, quick = porters(shell)
+    os.kill(slow, signal.SIGSTOP)  # it will not go home when it is told to
+
+    demo.type(CTRL_C)
+    async with asyncio.timeout(PATIENCE):
+        while quick in porters(shell):
+            await asyncio.sleep(0.01)
+    demo.type(CTRL_C)
+
+    assert await demo.ended() == 128 + signal.SIGINT
+    assert "What next:" not in demo.text
+    assert "Traceback" not in demo.text
+    async with asyncio.timeout(PATIENCE):
+        while left(shell):  # a process that was killed may be seen a little longer than the one that killed it
+            await asyncio.sleep(0.01)
+
+
+async def test_beside_another_demo_it_is_not_played(shell: Shell):
+    url = f"sqlite:///{shell.folder / 'shared.db'}"
+    app = App(url)
+    async with app:
+        other = Worker(
+            id=WORKER, name="porter", host="here", pid=1, slots=1, release="", queues=(), tasks=(), started=0
+        )
+        await (await app.store()).fleet.beat(other, HOUR)
+
+        ended = await run(shell, "--url", url)
+
+    assert (ended.code, ended.out) == (1, "")
+    assert f"Another demo runs in the namespace {NAMESPACE} of this store: wait for its end, or stop it." in ended.err
+
+
+async def test_a_worker_that_does_not_start_is_told_with_what_it_said(shell: Shell, tmp_path: Path):
+    shell.write("../broken/sitecustomize.py", BROKEN)
+    shell.environment["PYTHONPATH"] = str(tmp_path / "broken")
+
+    ended = await run(shell, "--once")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "A worker process of the demo did not start.\nno coal\n" in ended.err
+    assert "Traceback" not in ended.err
     assert left(shell) == []
 
 
