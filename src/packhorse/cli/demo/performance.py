@@ -1,10 +1,13 @@
 """One performance from the opening of the place to the last word."""
 
 import asyncio
+import shutil
 import signal
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from rich.live import Live
 
@@ -106,9 +109,17 @@ def _stopped(error: asyncio.CancelledError) -> signal.Signals:
 def next_steps(place: Place, wishes: Wishes) -> list[str]:
     """What to do now."""
     namespace = "" if place.scheme == "sqlite" else f" --namespace {NAMESPACE}"
-    look = (
-        f"packhorse jobs ls --url {redacted(place.url)}{namespace}" if wishes.keep else "packhorse demo --once --keep"
-    )
-    steps = {look: "look at its jobs", "less docs/tutorial.md": "write a task of your own", "make docs": "read on"}
+    look = f"jobs ls --url {redacted(place.url)}{namespace}" if wishes.keep else "demo --once --keep"
+    steps = {
+        f"{_program()} {look}": "look at its jobs",
+        "less docs/tutorial.md": "write a task of your own",
+        "make docs": "read on",
+    }
     width = max(map(len, steps))
     return ["", "What next:", *(f"  {command:<{width}}  {why}" for command, why in steps.items())]
+
+
+def _program() -> str:
+    """How to call the command: by its path, as ``make demo`` does, where its environment is not active."""
+    called = Path(sys.argv[0])
+    return str(called) if called.stem == "packhorse" and shutil.which("packhorse") is None else "packhorse"
