@@ -78,6 +78,12 @@ def test_every_command_and_every_option_is_told(site: Path):
                 assert option.opts[-1] in text
 
 
+def test_every_picture_is_on_a_page():
+    pages = "".join(path.read_text() for path in (ROOT / "README.md", *DOCS.rglob("*.md")))
+
+    assert [picture.name for picture in (DOCS / "images").iterdir() if f"images/{picture.name})" not in pages] == []
+
+
 def test_every_decision_is_in_the_list(site: Path):
     text = (site / "adr" / "index.md").read_text()
 
