@@ -12,6 +12,7 @@ help:  ## Show this list
 # An environment with one extra of pyproject.toml: dev has all, cli is enough for the demo.
 $(VENV)/.ready-%: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Packhorse needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Making an environment in $(VENV) with packhorse[$*]: the first time this takes a minute or two, quietly."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$*]'
 	@touch $@
