@@ -67,17 +67,18 @@ def _options(limit: int | None, state: str | None) -> list[Callable[..., Any]]:
     states = click.option(
         "-s", "--state", type=click.Choice([each.value for each in State]), help="Only in this state."
     )
-    reasons = click.Choice([each.value for each in (*WaitReason, *DeadReason)])
+    reasons = click.Choice([each.value for each in ((*WaitReason, *DeadReason) if state is None else DeadReason)])
+    why = "Only those that wait or died for this reason." if state is None else "Only those that died for this reason."
     many = "At most so many." if limit is not None else "At most so many; all without it."
     return [
         click.option("-q", "--queue", help="Only of this queue."),
         click.option("-t", "--task", help="Only of this task."),
         *([] if state else [states]),
-        click.option("--reason", type=reasons, help="Only those that wait or died for this reason."),
-        click.option("--key", help="Only of this key."),
+        click.option("--reason", type=reasons, help=why),
+        click.option("--key", help="Only of the lane with this key."),
         click.option("--tenant", help="Only of this tenant."),
         click.option("--header", type=Pair(), help="Only with this header, as name=value."),
-        click.option("--error", help="Only those with this in the type or message of a failure."),
+        click.option("--error", help="Only those with this text in the type or message of a failure."),
         click.option("--since", type=Moment(back=True), help="Only those enqueued since: 15m, 2h, 2026-01-31T12:00Z."),
         click.option("-n", "--limit", type=click.IntRange(min=1), default=limit, show_default=True, help=many),
     ]

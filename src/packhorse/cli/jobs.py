@@ -40,7 +40,7 @@ async def ls(target: Target, filters: Filters, screen: Screen) -> None:
 @with_target
 @with_screen
 async def show(job: str, *, no_arguments: bool, target: Target, screen: Screen) -> None:
-    """Show all that is known of a job, and why it is not running. ID is its id, or the words of a chosen one."""
+    """Show all that is known of a job, and why it is not running. ID is its id, also one of your own choice."""
     async with target.open() as app:
         await show_job(app, await job_of(app, job), screen, arguments=not no_arguments)
 

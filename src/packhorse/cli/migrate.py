@@ -36,7 +36,7 @@ def migrate() -> None:
 @with_target
 @with_screen
 async def up(target: Target, screen: Screen) -> None:
-    """Take the steps that are missing; harmless if none is, and if several do it at once."""
+    """Take the steps that are missing. It does no harm if none is, or if several do it at once."""
     async with unopened(target) as store:
         taken = await store.migrate()
     told = f"Steps taken: {', '.join(taken)}." if taken else "The layout is up to date."

@@ -28,10 +28,15 @@ NAMES = {change.name.lower(): change for change in Change}
 @click.option("-q", "--queue", help="Only of this queue.")
 @click.option("-t", "--task", help="Only of this task.")
 @click.option(
-    "-e", "--event", "events", multiple=True, type=click.Choice(list(NAMES)), help="Only this; may be repeated."
+    "-e",
+    "--event",
+    "events",
+    multiple=True,
+    type=click.Choice(list(NAMES)),
+    help="Only this kind of event; may be given several times.",
 )
-@click.option("--since", type=Moment(back=True), help="Begin with what happened since: 15m, 2h, 2026-01-31T12:00Z.")
-@click.option("--no-follow", is_flag=True, help="End when all that has happened is told.")
+@click.option("--since", type=Moment(back=True), help="Begin with what has happened since: 15m, 2h, 2026-01-31T12:00Z.")
+@click.option("--no-follow", is_flag=True, help="Tell what has happened so far, then end.")
 @with_target
 @with_screen
 async def tail(
@@ -44,7 +49,7 @@ async def tail(
     target: Target,
     screen: Screen,
 ) -> None:
-    """Follow what happens to jobs, until Ctrl-C. With --json each line is a document."""
+    """Follow what happens to jobs, until Ctrl-C. With --json each line is a JSON document."""
     wanted = {NAMES[event] for event in events} or set(Change)
     async with target.open() as app:
         store = await app.store()

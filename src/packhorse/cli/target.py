@@ -72,9 +72,13 @@ class Target:
 def with_target(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say what it works on, as ``target``."""
 
-    @click.option("-A", "--app", envvar="PACKHORSE_APP", metavar="MODULE:APP", help="The app, as it is imported.")
-    @click.option("--url", envvar="PACKHORSE_URL", help="The address of the store.")
-    @click.option("--namespace", envvar="PACKHORSE_NAMESPACE", help="The namespace in that store.")
+    @click.option(
+        "-A", "--app", envvar="PACKHORSE_APP", metavar="MODULE:APP", help="The app, as it is imported: shop:app."
+    )
+    @click.option(
+        "--url", envvar="PACKHORSE_URL", help="The address of the store: sqlite:///file.db, redis://…, postgresql://…"
+    )
+    @click.option("--namespace", envvar="PACKHORSE_NAMESPACE", help="The namespace in that store, if not `packhorse`.")
     @wraps(function)
     def command(*args: Any, app: str | None, url: str | None, namespace: str | None, **options: Any) -> Any:
         said, typed = {"app": app, "url": url, "namespace": namespace}, click.get_current_context().get_parameter_source

@@ -20,7 +20,7 @@ Every scene ends with a check of what the store holds. On a terminal the scenes 
 
 
 @click.command("demo", cls=Command, help=HELP)
-@click.option("--once", is_flag=True, help="Play every scene once, then end; so it is where there is no terminal.")
+@click.option("--once", is_flag=True, help="Play every scene once, then end. Without a terminal it always does.")
 @click.option("--url", help="Play it on this store instead: sqlite:///new.db, redis://…, postgresql://…")
 @click.option("--keep", is_flag=True, help="Keep the jobs of the demo, to look at them afterwards.")
 @click.option("--limit", default=120.0, show_default=True, help="Seconds that it may take to play every scene once.")
