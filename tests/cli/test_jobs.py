@@ -1,5 +1,7 @@
 """packhorse jobs ls, show and what is said when something is wrong."""
 
+import re
+
 from tests.cli.scene import Scene
 
 BRIEF = {
@@ -127,3 +129,20 @@ async def test_what_is_wrong_is_said_with_what_to_do(scene: Scene, tmp_path):
 
     for (line, (code, words)), run in zip(wrong.items(), runs, strict=True):
         assert (run.code, words in run.err) == (code, True), (line, run)
+
+
+async def test_on_a_narrow_terminal_an_id_stays_whole_and_columns_are_left_out(scene: Scene):
+    columns = {width: (await shown(scene, str(width)))[1].split() for width in (80, 100, 150)}
+
+    assert columns[80] == ["id", "task", "state", "error"]
+    assert columns[100] == ["id", "task", "state", "reason", "error"]
+    assert columns[150] == ["id", "task", "queue", "state", "reason", "attempt", "since", "error"]
+
+
+async def shown(scene: Scene, width: str) -> list[str]:
+    """The lines of a list on a terminal of this width; each id is on one of them."""
+    listing = scene.terminal("jobs", "ls", "-s", "dead", COLUMNS=width)
+    await listing.ended()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", listing.text).splitlines()
+    assert all(any(scene.ids[name] in line for line in lines) for name in ("dead", "dead too", "unpaid"))
+    return lines

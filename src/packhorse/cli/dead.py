@@ -92,7 +92,9 @@ def _summary(by: str, kinds: list[tuple[tuple[str, ...], Kind]]) -> RenderableTy
     rows = [
         (*key, kind.count, kind.first, *(kind.newest[name] for name in ("since", "id", "error"))) for key, kind in kinds
     ]
-    return table((*_names(by), "count", "first", "last", "newest", "its error"), rows, right=["count"])
+    return table(
+        (*_names(by), "count", "first", "last", "newest", "its error"), rows, right=["count"], spare=["first", "last"]
+    )
 
 
 @dead.command()

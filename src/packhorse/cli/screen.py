@@ -19,6 +19,9 @@ from packhorse.cli import exits
 from packhorse.cli.frame import Trouble
 
 WIDE = 10_000  # what is not a terminal has no edge
+WHOLE = ("id", "newest")  # columns of ids, which people copy
+BROKEN = 24  # what a column that can be broken must at least have
+GAP = 3  # between two columns
 
 
 class Screen:
@@ -86,14 +89,32 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> Table:
-    """A table; columns named in ``right`` hold numbers."""
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = (), spare: Sequence[str] = ()
+) -> Table:
+    """A table; columns named in ``right`` hold numbers.
+
+    On a terminal that is too narrow, those named in ``spare`` are left out, one after the other.
+    """
     drawn = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False, header_style="bold")
-    for name in columns:
-        drawn.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(Text(plain(cell)) for cell in row))
+    cells = [[plain(cell) for cell in row] for row in rows]
+    shown = _fitting(columns, cells, spare)
+    for name in shown:
+        whole = name in WHOLE
+        drawn.add_column(name, justify="right" if name in right else "left", overflow="fold", no_wrap=whole)
+    for row in cells:
+        drawn.add_row(*(Text(cell) for name, cell in zip(columns, row, strict=True) if name in shown))
     return drawn
+
+
+def _fitting(columns: Sequence[str], cells: Sequence[Sequence[str]], spare: Sequence[str]) -> list[str]:
+    """The columns that there is room for; long ones can be broken."""
+    widths = {name: max(map(len, (name, *(row[place] for row in cells)))) for place, name in enumerate(columns)}
+    shown, room = list(columns), console().width
+    for name in spare:
+        if sum((widths[each] if each in WHOLE else min(widths[each], BROKEN)) + GAP for each in shown) > room:
+            shown.remove(name)
+    return shown
 
 
 def plain(value: object) -> str:

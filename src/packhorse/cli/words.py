@@ -13,6 +13,7 @@ from packhorse.model import codec
 from packhorse.model.ids import id_text
 
 LINE = ("id", "task", "queue", "state", "reason", "attempt", "enqueued_at", "since", "error")
+SPARE = ("enqueued_at", "attempt", "since", "queue", "reason")  # in this order, on a narrow terminal
 
 
 def brief(job: Job) -> dict[str, Any]:
@@ -39,7 +40,7 @@ async def listed(jobs: AsyncIterator[Job], screen: Screen, columns: Sequence[str
     """Print jobs as a list; of each only what is printed is kept."""
     found = [brief(job) async for job in jobs]
     rows = [[job[name] for name in columns] for job in found]
-    screen.show(found, lambda: table(columns, rows, right=["attempt"]) if rows else Text(nothing))
+    screen.show(found, lambda: table(columns, rows, right=["attempt"], spare=SPARE) if rows else Text(nothing))
 
 
 def whole(job: Job, *, arguments: bool) -> dict[str, Any]:

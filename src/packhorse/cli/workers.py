@@ -14,6 +14,7 @@ from packhorse.model.ids import id_text
 from packhorse.model.worker import Worker
 
 LINE = ("name", "host", "pid", "release", "queues", "slots", "tasks", "since", "last beat")
+SPARE = ("since", "tasks", "release", "host")  # in this order, on a narrow terminal
 
 
 @click.command(cls=Command)
@@ -27,7 +28,7 @@ async def workers(target: Target, screen: Screen) -> None:
         screen.show(
             [plainly(worker) for worker in alive],
             lambda: (
-                table(LINE, (_row(worker, now) for worker in alive), right=["pid", "slots", "tasks"])
+                table(LINE, (_row(worker, now) for worker in alive), right=["pid", "slots", "tasks"], spare=SPARE)
                 if alive
                 else Text("No worker lives: `packhorse worker` starts one.")
             ),
