@@ -73,7 +73,7 @@ async def test_without_a_layout_or_a_store_the_exit_code_is_one(anywhere: Scene)
 
     assert [memory.code, missing.code, redis.code, postgres.code] == [1, 1, 1, 1]
     assert found(memory)["durability"][:2] == ("note", "memory: all jobs are lost when this process ends")
-    assert found(missing)["layout"] == ("bad", "1 steps are to be taken", "packhorse migrate up")
+    assert found(missing)["layout"] == ("bad", "1 step to be taken", "packhorse migrate up")
     assert grades(redis, "using the store") == grades(postgres, "using the store") == ["bad"]
     assert "secret" not in redis.out
 

@@ -36,8 +36,8 @@ def layout(steps: Sequence[Step]) -> Finding:
         advice = "install the release that made this layout"
         return Finding("layout", f"{_some(changed)} changed after it was taken", Grade.BAD, advice)
     if pending := by.get(Standing.PENDING):
-        return Finding("layout", f"{len(pending)} steps are to be taken", Grade.BAD, "packhorse migrate up")
-    return Finding("layout", f"up to date, {len(steps)} steps")
+        return Finding("layout", f"{_steps(pending)} to be taken", Grade.BAD, "packhorse migrate up")
+    return Finding("layout", f"up to date, {_steps(steps)}")
 
 
 async def work(store: Store) -> AsyncIterator[Finding]:
@@ -111,6 +111,10 @@ def _timeout(app: App, name: str) -> int | None:
     task = app.registry.task(name)
     found = app.registry.find(name, (task.wish.queue if task else None) or "default")
     return None if found is None else found.policy.timeout
+
+
+def _steps(steps: Sequence[object]) -> str:
+    return "1 step" if len(steps) == 1 else f"{len(steps)} steps"
 
 
 def _some(names: Sequence[str]) -> str:
