@@ -186,3 +186,10 @@ def test_the_picture_of_the_summary_names_every_scene_in_its_order():
     named = [after for sign, after in pairwise(found) if sign == "✓"]
 
     assert named == [scene.name for scene in scenes.found()]
+
+
+def test_the_picture_of_the_demo_names_every_scene():
+    texts = ElementTree.parse(IMAGES / "demo.svg").getroot().itertext()
+    seen = " ".join(text.replace("\u00a0", " ").strip() for text in texts)
+
+    assert [scene.name for scene in scenes.found() if scene.name not in seen] == []

@@ -18,7 +18,7 @@ from packhorse.cli.demo.place import Place, place
 
 LIMIT = 120
 WIDTH = 110
-WIDE = 132
+WIDE = 140
 FONT = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)  # would be fetched from elsewhere; any monospace font will do
 COMMANDS = {"jobs": ("jobs", "ls", "--task", "newsletter"), "doctor": ("doctor",)}
 
