@@ -52,10 +52,10 @@ def acting(group: click.Group, name: str, act: Act, words: str, *, state: str | 
     """Give a group a command that does something to jobs, by their ids or by filters; ``state`` fixes the state."""
 
     async def command(
-        ids: tuple[str, ...], target: Target, filters: Filters, screen: Screen, *, yes: bool, everything: bool = False
+        ids: tuple[str, ...], target: Target, filters: Filters, screen: Screen, *, yes: bool, all: bool = False
     ) -> None:
         said = not replace(filters, state=None if state else filters.state).empty
-        if (bool(ids), said, everything).count(True) != 1:
+        if (bool(ids), said, all).count(True) != 1:
             ways = "their ids, filters, or --all" if state else "their ids, or filters"
             raise click.UsageError(f"Say which jobs are to be {act.done}, in one way: {ways}.")
         async with target.open() as app:
@@ -64,7 +64,7 @@ def acting(group: click.Group, name: str, act: Act, words: str, *, state: str | 
     command.__doc__ = words
     options: list[Callable[..., Any]] = [with_yes, with_screen, with_filters(state=state), with_target, _IDS]
     if state:
-        options.append(click.option("--all", "everything", is_flag=True, help="All of them."))
+        options.append(click.option("--all", is_flag=True, help="All of them."))
     decorated: Callable[..., Any] = command
     for option in options:
         decorated = option(decorated)

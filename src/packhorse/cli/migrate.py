@@ -59,13 +59,13 @@ async def status(target: Target, screen: Screen) -> None:
 
 
 @migrate.command()
-@click.option("--all", "everything", is_flag=True, help="All steps, not only those still to take.")
+@click.option("--all", is_flag=True, help="All steps, not only those still to take.")
 @with_target
-async def sql(*, everything: bool, target: Target) -> None:
+async def sql(*, all: bool, target: Target) -> None:
     """Print what `migrate up` would run, for somebody with the rights to run it. Changes nothing."""
     async with unopened(target) as store:
         steps = await store.steps()
-    wanted = [step for step in steps if step.text and (everything or step.standing is Standing.PENDING)]
+    wanted = [step for step in steps if step.text and (all or step.standing is Standing.PENDING)]
     address = redacted(target.url or "the store of the app")
     click.echo(f"-- The layout of {address}: {len(wanted)} of {len(steps)} steps.")
     for step in wanted:
