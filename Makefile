@@ -44,9 +44,16 @@ crash: $(READY)  ## Kill workers, producers and servers, and count what is lost;
 bench: $(READY)  ## Packhorse beside all peers, about an hour, resumable; writes docs/performance. BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.full $(BENCH)
 
-crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; takes hours, and prints what was lost
-	$(BIN)/python -m tests.crash $(CRASH)
-	PACKHORSE_TEST_LONG=1 $(BIN)/python -m pytest -p no:xdist -s tests/integration
+PROOF := docs/operate/proof.jsonl
+LONG_TESTS ?= tests/integration tests/crash/test_kills.py tests/conformance/test_rolling_upgrade.py $(addprefix tests/features/test_,within_writers.py killed_ticks.py many_schedules.py killed_lanes.py)
+
+crash-long: export PACKHORSE_PROOF := $(CURDIR)/$(PROOF)
+crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; takes hours, and writes docs/operate/proof.md
+	@failed=0; \
+	$(BIN)/python -m tests.crash --times 25 $(CRASH) || failed=1; \
+	PACKHORSE_TEST_LONG=1 $(BIN)/python -m pytest -p no:xdist -p tests.crash.proof -s $(LONG_TESTS) || failed=1; \
+	$(BIN)/python -m tests.crash.proof || failed=1; \
+	exit $$failed
 
 bench-quick: $(READY)  ## Packhorse beside its peers in about two minutes; BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.quick $(BENCH)
