@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test quick lint fmt crash crash-long bench bench-quick bench-raw docs docs-serve clean
+.PHONY: help demo pictures test quick lint fmt crash crash-long versions bench bench-quick bench-size bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
@@ -55,8 +55,15 @@ crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; 
 	$(BIN)/python -m tests.crash.proof || failed=1; \
 	exit $$failed
 
+versions: export PACKHORSE_PROOF := $(CURDIR)/$(PROOF)
+versions: $(READY)  ## Run conformance and integration tests on other releases of the servers; VERSIONS=--help tells which
+	@failed=0; $(BIN)/python -m tests.versions $(VERSIONS) || failed=1; $(BIN)/python -m tests.crash.proof; exit $$failed
+
 bench-quick: $(READY)  ## Packhorse beside its peers in about two minutes; BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.quick $(BENCH)
+
+bench-size: $(READY)  ## Calls beside 10 million finished and 1 million scheduled jobs, hours; BENCH=--small is a tenth
+	$(BIN)/python -m benchmarks.size $(BENCH)
 
 bench-raw: $(READY)  ## Exchange throughput of each store, batch 1 to 500
 	$(BIN)/python -m benchmarks.raw

@@ -21,9 +21,9 @@ from tests.crash.tally import Tally
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operate" / "proof.md"
-BEGIN, END = "<!-- rows -->", "<!-- end of rows -->"
 LONG_TIMES = 25  # so many times what the tests do is a long run of the crash programme
 PROGRAMME = "tests/crash/test_programme.py::test_nothing_is_lost_doubled_or_stuck"
+VERSIONS = "tests/versions.py"
 STORES = {"sqlite": "SQLite", "redis": "Redis", "valkey": "Valkey", "postgres": "PostgreSQL"}
 Line = dict[str, Any]
 
@@ -124,6 +124,12 @@ def note_tally(tally: Tally, name: str, kind: str, version: str, seed: int, long
     )
 
 
+def note_version(kind: str, version: str, source: str, counts: dict[str, int], seconds: float) -> None:
+    """Note how the tests ended on a release of a server."""
+    _append({"test": f"{VERSIONS}[{kind}-{version}]", "what": source, "held": set(counts) == {"passed"}, "sizes": {}}
+            | {"facts": counts, "seconds": seconds, "stores": {kind: version}, "long": True})  # fmt: skip
+
+
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Note how a test of which the page tells has ended."""
     shown = KNOWN.get(item.nodeid.partition("[")[0])
@@ -191,18 +197,41 @@ def row(line: Line) -> str:
 
 def written(page: str, lines: Iterable[Line]) -> str:
     """The page with these rows."""
-    order = [PROGRAMME, *KNOWN]
-    rows = sorted(counted(lines), key=lambda line: order.index(line["test"].partition("[")[0]))
-    head = "| what happens | store | how much | counted | seconds | run | test |\n|---|---|---|---|---|---|---|\n"
-    before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-    return before + BEGIN + "\n\n" + head + "".join(row(line) + "\n" for line in rows) + "\n" + END + after
+    best = counted(lines)
+    rows = sorted(
+        (line for line in best if _of(line) != VERSIONS), key=lambda line: [PROGRAMME, *KNOWN].index(_of(line))
+    )
+    page = _between(
+        page, "rows", ["what happens", "store", "how much", "counted", "seconds", "run", "test"], map(row, rows)
+    )
+    releases = sorted((line for line in best if _of(line) == VERSIONS), key=lambda line: str(line["stores"]))
+    return _between(page, "versions", ["server", "from", "tests", "seconds", "run"], map(version_row, releases))
+
+
+def version_row(line: Line) -> str:
+    """A row of the table of releases."""
+    [(kind, version)] = line["stores"].items()
+    counts = ", ".join(f"{number:,} {word}" for word, number in line["facts"].items())
+    return f"| {STORES[kind]} {version} | `{line['what']}` | {counts} | {line['seconds']:,.0f} | {line['commit']} |"
+
+
+def _of(line: Line) -> str:
+    return str(line["test"].partition("[")[0])
+
+
+def _between(page: str, name: str, heads: list[str], rows: Iterable[str]) -> str:
+    """The page with a table between two marks."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, after = page.partition(begin)[0], page.partition(end)[2]
+    table = "\n".join((f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *rows))
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
 def main() -> None:
     """Write the page, and keep of the lines those that are on it."""
     path = Path(os.environ["PACKHORSE_PROOF"])
     lines = [json.loads(text) for text in path.read_text().splitlines()]
-    kept = [line for line in lines if line["test"].partition("[")[0] in {PROGRAMME, *KNOWN}]
+    kept = [line for line in lines if _of(line) in {PROGRAMME, VERSIONS, *KNOWN}]
     path.write_text("".join(json.dumps(line) + "\n" for line in counted(kept)))
     PAGE.write_text(written(PAGE.read_text(), kept))
 
