@@ -82,7 +82,7 @@ def _server(kind: str) -> Iterator[str]:
     server = servers.find(kind)
     os.environ[servers.variable(kind)] = server.url
     try:
-        yield server.version
+        yield server.version.split()[0]
     finally:
         if server.process is not None:
             del os.environ[servers.variable(kind)]

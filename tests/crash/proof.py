@@ -147,7 +147,9 @@ def _stores(test: str) -> dict[str, str]:
     """The store that a test is about, with its version: by its parameters, else by its file."""
     words = re.findall(r"[a-z]+", test.partition("[")[2]) or re.findall(r"[a-z]+", test.partition("::")[0])
     found = [kind for kind in STORES if kind in words] or [kind for kind in STORES if f"test_{kind}" in test]
-    return {kind: sqlite3.sqlite_version if kind == "sqlite" else servers.find(kind).version for kind in found}
+    return {
+        kind: sqlite3.sqlite_version if kind == "sqlite" else servers.find(kind).version.split()[0] for kind in found
+    }
 
 
 def _append(line: Line) -> None:
@@ -185,13 +187,15 @@ def counted(lines: Iterable[Line]) -> list[Line]:
 
 def row(line: Line) -> str:
     """A row of the table."""
-    sizes = ", ".join(f"{number:,} {word}" for word, number in line["sizes"].items() if number)
+    sizes = ", ".join(f"{word}: {number:,}" for word, number in line["sizes"].items() if number)
+    odd = [word for word in re.findall(r"\w+", line["test"].partition("[")[2]) if word not in STORES]
+    what = line["what"] + (f" ({', '.join(odd)})" if odd and _of(line) != PROGRAMME else "")
     facts = ", ".join(f"{number:,} {word}" for word, number in line["facts"].items())
     ended = (facts or "holds") if line["held"] else f"**FAILED** {facts}".strip()
     where = ", ".join(f"{STORES[kind]} {version}" for kind, version in line["stores"].items())
     size = "long" if line["long"] else "short"
     seed = f", seed {line['seed']}" if line.get("seed") is not None else ""
-    cells = (line["what"], where, sizes, ended, f"{line['seconds']:,.0f}", f"{size}, {line['commit']}{seed}")
+    cells = (what, where, sizes, ended, f"{line['seconds']:,.0f}", f"{size}, {line['commit']}{seed}")
     return f"| {' | '.join(cells)} | `{line['test'].partition('[')[0]}` |"
 
 

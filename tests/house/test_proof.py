@@ -50,10 +50,10 @@ def test_a_run_is_noted_and_what_went_wrong_is_seen(tmp_path: Path, monkeypatch:
     ]
 
     assert good.startswith(
-        "| servers killed | Redis 7.2 | 10 kills | 100 jobs ended, 0 lost, 0 doubled, 0 stuck | 0 | long, "
+        "| servers killed | Redis 7.2 | kills: 10 | 100 jobs ended, 0 lost, 0 doubled, 0 stuck | 0 | long, "
     )
     assert good.endswith(f"seed 1 | `{proof.PROGRAMME}` |")
-    assert "| Valkey 9.1 | 10 kills | **FAILED** 100 jobs ended, 3 lost," in bad
+    assert "| Valkey 9.1 | kills: 10 | **FAILED** 100 jobs ended, 3 lost," in bad
 
 
 def test_what_a_test_counts_is_added_up_until_it_ends():
