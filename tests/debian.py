@@ -47,10 +47,19 @@ def libraries(root: Path) -> dict[str, str]:
     return {"LD_LIBRARY_PATH": ":".join(str(folder) for folder in root.glob("usr/lib/*-linux-*"))}
 
 
+def _mirror() -> str:
+    """Where this machine gets its own packages; older releases lie beside them."""
+    said = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, check=True)
+    for mirror in said.stdout.decode().split():
+        if mirror.rstrip("/").endswith("/debian"):
+            return mirror
+    raise OSError("this machine has no mirror of Debian")
+
+
 def _download(folder: Path, suite: str, *packages: str) -> list[Path]:
     own = [f"-oDir::{place}={folder / name}" for place, name in (("State::lists", "lists"), ("Cache", "cache"))]
     if suite:
-        (folder / "sources").write_text(f"deb http://deb.debian.org/debian {suite} main\n")
+        (folder / "sources").write_text(f"deb {_mirror()} {suite} main\n")
         (folder / "status").touch()  # nothing is installed: what is here would be preferred
         own += [f"-oDir::Etc::sourcelist={folder / 'sources'}", "-oDir::Etc::sourceparts=-"]
         own.append(f"-oDir::State::status={folder / 'status'}")

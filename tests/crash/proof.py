@@ -193,21 +193,24 @@ def row(line: Line) -> str:
     facts = ", ".join(f"{number:,} {word}" for word, number in line["facts"].items())
     ended = (facts or "holds") if line["held"] else f"**FAILED** {facts}".strip()
     where = ", ".join(f"{STORES[kind]} {version}" for kind, version in line["stores"].items())
-    size = "long" if line["long"] else "short"
+    size = ("long, " if line["long"] else "short, ") if sizes else ""  # the same in every run
     seed = f", seed {line['seed']}" if line.get("seed") is not None else ""
-    cells = (what, where, sizes, ended, f"{line['seconds']:,.0f}", f"{size}, {line['commit']}{seed}")
+    cells = (what, where, sizes, ended, f"{line['seconds']:,.0f}", f"{size}{line['commit']}{seed}")
     return f"| {' | '.join(cells)} | `{line['test'].partition('[')[0]}` |"
 
 
 def written(page: str, lines: Iterable[Line]) -> str:
     """The page with these rows."""
     best = counted(lines)
+    order = [PROGRAMME, *KNOWN]
     rows = sorted(
-        (line for line in best if _of(line) != VERSIONS), key=lambda line: [PROGRAMME, *KNOWN].index(_of(line))
+        (line for line in best if _of(line) != VERSIONS),
+        key=lambda line: (order.index(_of(line)), line["what"], [*STORES].index(next(iter(line["stores"])))),
     )
-    page = _between(
-        page, "rows", ["what happens", "store", "how much", "counted", "seconds", "run", "test"], map(row, rows)
-    )
+    sized = [line for line in rows if any(line["sizes"].values())]
+    long = f"Of {len(sized)} rows that have a size {sum(line['long'] for line in sized)} are of a long run."
+    heads = ["what happens", "store", "how much", "counted", "seconds", "run", "test"]
+    page = _between(page, "rows", heads, map(row, rows), long)
     releases = sorted((line for line in best if _of(line) == VERSIONS), key=lambda line: str(line["stores"]))
     return _between(page, "versions", ["server", "from", "tests", "seconds", "run"], map(version_row, releases))
 
@@ -223,11 +226,11 @@ def _of(line: Line) -> str:
     return str(line["test"].partition("[")[0])
 
 
-def _between(page: str, name: str, heads: list[str], rows: Iterable[str]) -> str:
-    """The page with a table between two marks."""
+def _between(page: str, name: str, heads: list[str], rows: Iterable[str], words: str = "") -> str:
+    """The page with a table between two marks, and perhaps a word before it."""
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     before, after = page.partition(begin)[0], page.partition(end)[2]
-    table = "\n".join((f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *rows))
+    table = words + "\n\n" * bool(words) + "\n".join((f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *rows))
     return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
