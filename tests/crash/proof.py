@@ -212,7 +212,8 @@ def written(page: str, lines: Iterable[Line]) -> str:
     heads = ["what happens", "store", "how much", "counted", "seconds", "run", "test"]
     page = _between(page, "rows", heads, map(row, rows), long)
     releases = sorted((line for line in best if _of(line) == VERSIONS), key=lambda line: str(line["stores"]))
-    return _between(page, "versions", ["server", "from", "tests", "seconds", "run"], map(version_row, releases))
+    kept = "" if releases else "No run is kept here yet."
+    return _between(page, "versions", ["server", "from", "tests", "seconds", "run"], map(version_row, releases), kept)
 
 
 def version_row(line: Line) -> str:
