@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test quick lint fmt crash crash-long bench bench-quick bench-raw docs docs-serve clean
+.PHONY: help demo pictures test quick lint fmt crash crash-long versions bench bench-quick bench-size bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
@@ -45,12 +45,26 @@ crash: $(READY)  ## Kill workers, producers and servers, and count what is lost;
 bench: $(READY)  ## Packhorse beside all peers, about an hour, resumable; writes docs/performance. BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.full $(BENCH)
 
-crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; takes hours, and prints what was lost
-	$(BIN)/python -m tests.crash $(CRASH)
-	PACKHORSE_TEST_LONG=1 $(BIN)/python -m pytest -p no:xdist -s tests/integration
+PROOF := docs/operate/proof.jsonl
+LONG_TESTS ?= tests/integration tests/crash/test_kills.py tests/conformance/test_rolling_upgrade.py $(addprefix tests/features/test_,within_writers.py killed_ticks.py many_schedules.py killed_lanes.py)
+
+crash-long: export PACKHORSE_PROOF := $(CURDIR)/$(PROOF)
+crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; takes hours, and writes docs/operate/proof.md
+	@failed=0; \
+	$(BIN)/python -m tests.crash --times 25 $(CRASH) || failed=1; \
+	PACKHORSE_TEST_LONG=1 $(BIN)/python -m pytest -p no:xdist -p tests.crash.proof -s $(LONG_TESTS) || failed=1; \
+	$(BIN)/python -m tests.crash.proof || failed=1; \
+	exit $$failed
+
+versions: export PACKHORSE_PROOF := $(CURDIR)/$(PROOF)
+versions: $(READY)  ## Run conformance and integration tests on other releases of the servers; VERSIONS=--help tells which
+	@failed=0; $(BIN)/python -m tests.versions $(VERSIONS) || failed=1; $(BIN)/python -m tests.crash.proof; exit $$failed
 
 bench-quick: $(READY)  ## Packhorse beside its peers in about two minutes; BENCH=--help tells the options
 	$(BIN)/python -m benchmarks.quick $(BENCH)
+
+bench-size: $(READY)  ## Calls beside 10 million finished and 1 million scheduled jobs, hours; BENCH=--small is a tenth
+	$(BIN)/python -m benchmarks.size $(BENCH)
 
 bench-raw: $(READY)  ## Exchange throughput of each store, batch 1 to 500
 	$(BIN)/python -m benchmarks.raw

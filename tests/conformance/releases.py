@@ -25,6 +25,13 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+WIDER = {
+    "sqlite": "ALTER TABLE packhorse_jobs ADD COLUMN later TEXT;\n",
+    "postgres": "ALTER TABLE {schema}.jobs ADD COLUMN later text;\n",
+    "redis": "call('HSET', key('later'), '', '-')\n",
+}
+
+
 class Release:
     """A copy of the package that can be changed and asked to open or migrate a place."""
 
@@ -42,6 +49,11 @@ class Release:
         for last in {path.parent: path for path in self.steps()}.values():
             last.with_name("9999_later" + last.suffix).write_text("-- A step of a later release.\n")
 
+    def widen(self) -> None:
+        """Make it a later release that keeps more: a column of its own beside those of the records, or a key."""
+        for last in {path.parent: path for path in self.steps()}.values():
+            last.with_name("9999_later" + last.suffix).write_text(WIDER[last.parent.parent.name])
+
     def change_a_step(self) -> None:
         """Make it a release in which somebody edited steps that were taken already."""
         for path in self.steps():
@@ -55,3 +67,10 @@ class Release:
         )  # fmt: skip
         out, _ = await child.communicate()
         return out.decode().strip()
+
+    async def start(self, program: Path, *args: str) -> asyncio.subprocess.Process:
+        """A program that runs with this release, and can be told something and heard."""
+        return await asyncio.create_subprocess_exec(
+            sys.executable, str(program), *args, env={**os.environ, "PYTHONPATH": str(self.folder)},
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip

@@ -7,12 +7,14 @@ import argparse
 import json
 import os
 import random
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 
 from tests import servers
+from tests.crash import proof
 from tests.crash.family import warm
 from tests.crash.programme import SCENARIOS, STORES, Scenario, play, scenarios
 from tests.crash.tally import Tally, table
@@ -42,9 +44,14 @@ def main() -> int:
     wrong = 0
     for kind in given.stores.split(","):
         tallies = []
-        with _server(kind):
+        with _server(kind) as version:
             for scenario in (one for one in scenarios(kind) if one.name in only):
-                tallies.append(play(scenario, kind, given.seed, _size(scenario, given), given.slack))
+                size = _size(scenario, given)
+                tallies.append(play(scenario, kind, given.seed, size, given.slack))
+                long = all(
+                    number >= scenario.size[word] * _times(word, proof.LONG_TIMES) for word, number in size.items()
+                )
+                proof.note_tally(tallies[-1], scenario.name, kind, version, given.seed, long, size)
                 _progress(given, f"{kind}: {scenario.title}, {tallies[-1].seconds:.1f} s")
                 wrong += bool(tallies[-1].wrong)
         if given.json:
@@ -55,23 +62,27 @@ def main() -> int:
 
 
 def _size(scenario: Scenario, given: argparse.Namespace) -> dict[str, int]:
-    size = {word: number if word in FIXED else number * given.times for word, number in scenario.size.items()}
+    size = {word: number * _times(word, given.times) for word, number in scenario.size.items()}
     if scenario.name == "kills":
         size |= {word: getattr(given, word) for word in ("kills", "jobs") if getattr(given, word) is not None}
     others = dict(pair.split("=") for pair in given.set.split(",") if pair)
     return size | {word: int(number) for word, number in others.items() if word in size}
 
 
+def _times(word: str, times: int) -> int:
+    return 1 if word in FIXED else times
+
+
 @contextmanager
-def _server(kind: str) -> Iterator[None]:
-    """The server of the tests while they run, else one for this run."""
+def _server(kind: str) -> Iterator[str]:
+    """The server of the tests while they run, else one for this run; its version."""
     if kind == "sqlite":
-        yield
+        yield sqlite3.sqlite_version
         return
     server = servers.find(kind)
     os.environ[servers.variable(kind)] = server.url
     try:
-        yield
+        yield server.version.split()[0]
     finally:
         if server.process is not None:
             del os.environ[servers.variable(kind)]

@@ -21,13 +21,14 @@ from packhorse.stores.contract import Store
 from tests.conformance.invariants import check
 from tests.conftest import kinds, namespace
 from tests.crash.loop import NEVER_POISON, SETTLED
+from tests.integration.torn import LONG
 from tests.making import ask
 
-KILLS = int(os.environ.get("PACKHORSE_KILLS", "200"))
+KILLS = int(os.environ.get("PACKHORSE_KILLS", "5000" if LONG else "200"))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds() if kind in ("sqlite", "redis", "postgres")])
-async def test_two_hundred_kills_lose_nothing_and_settle_nothing_twice(kind: str, url: str, tmp_path: Path):
+async def test_kills_lose_nothing_and_settle_nothing_twice(kind: str, url: str, tmp_path: Path):
     seed = int(os.environ.get("PACKHORSE_SEED", random.randrange(1 << 30)))
     again = f"reproduce: PACKHORSE_SEED={seed} pytest tests/crash/test_kills.py -k {kind}"
     store = open_store(url, namespace=namespace(kind))
@@ -43,7 +44,7 @@ async def test_two_hundred_kills_lose_nothing_and_settle_nothing_twice(kind: str
         str(KILLS),
         str(seed),
     ]
-    ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False, timeout=120)
+    ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False, timeout=60 + KILLS)
     assert ran.returncode == 0, f"{ran.stderr.decode()}\n{again}"
 
     await store.open()

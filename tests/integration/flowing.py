@@ -13,6 +13,7 @@ from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 from tests.conformance.invariants import check, plain
+from tests.crash.proof import note
 from tests.engine.making import SECOND, Tasks, job, worker
 from tests.making import found
 
@@ -94,6 +95,8 @@ class Flow:
         finally:
             await self.store.close()
         print(f"\n{self.account}")  # noqa: T201 - what a failover lost is known to nobody else
+        doubled = sum(times > 1 for times in self.account.settled.values())
+        note(acknowledged=len(self.account.acknowledged), lost=self.account.lost, doubled=doubled)
         return self.account
 
     async def _ended(self) -> None:

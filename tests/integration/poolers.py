@@ -2,19 +2,16 @@
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests import servers
+from tests import debian, servers
 
 INSTALL = "apt-get install pgbouncer"
-KEPT = Path(tempfile.gettempdir()) / f"packhorse-pgbouncer-{os.getuid()}"
 
 
 @dataclass
@@ -30,43 +27,11 @@ def program() -> tuple[Path, dict[str, str]]:
     """PgBouncer, and what its environment must have."""
     if found := shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
         return Path(found), {}
-    if not KEPT.exists():
-        _unpack()
-    [binary] = KEPT.glob("usr/sbin/pgbouncer")
-    return binary, {"LD_LIBRARY_PATH": ":".join(str(folder) for folder in KEPT.glob("usr/lib/*-linux-*"))}
-
-
-def _unpack() -> None:
-    """Whoever is first makes the folder; it appears whole or not at all."""
-    with tempfile.TemporaryDirectory(prefix="packhorse-deb-") as made:
-        folder, root = Path(made), Path(made) / "root"
-        root.mkdir(mode=0o755)
-        try:
-            [pooler] = _download(folder, "pgbouncer")
-            needs = subprocess.run(["dpkg-deb", "-f", pooler, "Depends"], capture_output=True, check=True).stdout
-            libraries = re.findall(r"\blib(?:c-?ares|event)[\w.-]*", needs.decode())
-            for package in (pooler, *_download(folder, *libraries)):
-                subprocess.run(["dpkg-deb", "-x", package, root], check=True)
-        except (OSError, subprocess.CalledProcessError, ValueError) as error:
-            raise AssertionError(f"No PgBouncer to test with: {INSTALL} ({error})") from error
-        with contextlib.suppress(OSError):
-            root.rename(KEPT)
-
-
-def _download(folder: Path, *packages: str) -> list[Path]:
-    own = [f"-oDir::{place}={folder / name}" for place, name in (("State::lists", "lists"), ("Cache", "cache"))]
-    known = set(folder.glob("*.deb"))
-    for options in ([], own):  # a machine may have no lists, or old ones
-        if options:
-            for name in ("lists/partial", "cache/archives/partial"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
-            subprocess.run(["apt-get", *options, "update"], capture_output=True, check=True)
-        done = subprocess.run(
-            ["apt-get", *options, "download", *packages], cwd=folder, capture_output=True, check=False
-        )
-        if done.returncode == 0:
-            return sorted(set(folder.glob("*.deb")) - known)
-    raise OSError(done.stderr.decode())
+    try:
+        root = debian.unpacked("pgbouncer", "libc-ares", "libcares", "libevent")
+    except debian.NoPackage as error:
+        raise AssertionError(f"No PgBouncer to test with: {INSTALL} ({error})") from error
+    return root / "usr/sbin/pgbouncer", debian.libraries(root)
 
 
 @contextlib.contextmanager
