@@ -11,9 +11,9 @@ GREETINGS = (b"CLIENT", b"SELECT", b"AUTH")
 
 
 class Refusing:
-    """Words that begin with ``AUTH`` answer a login; a word that is None hangs up before the request is read."""
+    """``login`` answers a greeting, each of ``answers`` one request; None is no answer, for ever."""
 
-    def __init__(self, *answers: bytes, login: bytes = b"+OK") -> None:
+    def __init__(self, *answers: bytes | None, login: bytes | None = b"+OK") -> None:
         self.answers, self.login, self.heard = list(answers), login, 0
         self.port = 0
 
@@ -21,13 +21,14 @@ class Refusing:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while line := await reader.readline():
                 words = [await self._word(reader) for _ in range(int(line[1:]))]
-                if words[0] in GREETINGS:
-                    writer.write(self.login + b"\r\n")
-                    continue
-                self.heard += 1
-                if not self.answers:
-                    break
-                writer.write(self.answers.pop(0) + b"\r\n")
+                answer = self.login
+                if words[0] not in GREETINGS:
+                    self.heard += 1
+                    if not self.answers:
+                        break
+                    answer = self.answers.pop(0)
+                if answer is not None:
+                    writer.write(answer + b"\r\n")
         writer.close()
 
     async def _word(self, reader: asyncio.StreamReader) -> bytes:

@@ -16,6 +16,7 @@ import pytest
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
 from packhorse.errors import ConfigError, DurabilityNotMet, StoreError, StoreFull, StoreUnavailable
+from packhorse.model.finding import Grade
 from packhorse.model.job import Keep
 from packhorse.model.outcome import Done
 from packhorse.stores import open_store
@@ -161,7 +162,7 @@ async def denials(client) -> list[dict[str, str]]:
     return [entry for entry in await client.acl_log() if entry["object"] not in ("client", "client|setinfo")]
 
 
-@pytest.mark.parametrize("command", ["xadd", "lpop", "publish", "zrangebylex"])
+@pytest.mark.parametrize("command", ["xadd", "lpop", "publish", "zrangebylex", "xrange", "hkeys", "blpop", "subscribe"])
 async def test_a_right_that_is_missing_is_named_at_the_start(own, command):
     async with client_of(own.url) as client:
         await client.execute_command("ACL", "SETUSER", "packhorse", "reset", *rule("farm"), f"-{command}")
@@ -169,6 +170,19 @@ async def test_a_right_that_is_missing_is_named_at_the_start(own, command):
         await RedisStore(own.url, namespace="farm").migrate()
         with pytest.raises(ConfigError, match=command.upper()):
             await store.open()
+
+
+async def test_who_waits_for_replicas_needs_the_right_to(own):
+    async with client_of(own.url) as client:
+        await client.execute_command("ACL", "SETUSER", "packhorse", "reset", *rule("farm"))
+        url = with_login(own.url, "packhorse:secret")
+        await RedisStore(url, namespace="farm").migrate()
+        with pytest.raises(ConfigError, match="WAIT"):
+            await RedisStore(f"{url}?wait_replicas=1", namespace="farm").open()
+        await client.execute_command("ACL", "SETUSER", "packhorse", "+wait")
+        async with opened(f"{url}?wait_replicas=1&wait_timeout=10ms", namespace="farm") as store:
+            found = {finding.name: finding for finding in await store.examine()}["replicas"]
+        assert (found.grade, "DurabilityNotMet" in found.advice) == (Grade.WARN, True)
 
 
 def test_every_command_of_a_script_is_among_the_rights_that_are_tried():

@@ -133,6 +133,19 @@ async def test_jobs_go_on_when_a_cluster_replaces_the_node_of_their_slot(member)
             await Flow(cluster.url).through(kill)
 
 
+async def test_an_orderly_failover_is_not_hidden_from_who_waits_for_replicas(member):
+    async with clustered(member, SLOT) as cluster:
+
+        async def hand_over(flow: Flow) -> None:
+            await ask(cluster.replica, "CLUSTER", "FAILOVER")
+            await until(is_primary, "the replica to take over", cluster.replica)
+            await flow.more(20)
+
+        account = await Flow(f"{cluster.url}?wait_replicas=1").through(hand_over)
+
+    assert account.lost == 0
+
+
 async def test_a_slot_moves_to_another_node_under_jobs_that_flow(member):
     async with clustered(member, SLOT) as cluster:
         [target, *_] = [node for node in cluster.nodes if node is not cluster.holder]

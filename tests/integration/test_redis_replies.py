@@ -6,7 +6,15 @@ import contextlib
 import pytest
 import redis.exceptions
 
-from packhorse.errors import ConfigError, OutcomeUnknown, StoreClosed, StoreError, StoreFull, StoreUnavailable
+from packhorse.errors import (
+    ConfigError,
+    DurabilityNotMet,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
 from packhorse.model.job import State
 from packhorse.stores.redis.store import RedisStore
 from tests import servers
@@ -36,6 +44,8 @@ ONCE = [
     (b"-NOPERM this user has no permissions to run the 'evalsha' command", ConfigError, "docs/operate/redis.md"),
     (DENIED, ConfigError, "docs/operate/redis.md"),
     (b"-WRONGTYPE Operation against a key holding the wrong kind of value", StoreError, "will not help"),
+    (b"-WRONGTYPE Operation against a key called OOM x", StoreError, "will not help"),
+    (SCRIPTED + b"WRONGTYPE Operation against a key called -OOM x", StoreError, "will not help"),
     (b"-EXECABORT Transaction discarded because of previous errors.", StoreError, "will not help"),
     (b"-CROSSSLOT Keys in request don't hash to the same slot", StoreError, "will not help"),
     (b"-ERR unknown command 'EVALSHA'", StoreError, "will not help"),
@@ -96,6 +106,30 @@ async def test_a_forgotten_script_is_sent_whole_once():
     async with Refusing(b"-NOSCRIPT No matching script.", b"-ERR no").store() as store:
         with pytest.raises(StoreError, match="no"):
             await store.jobs.enqueue([new()])
+
+
+async def test_a_refusal_is_not_hidden_by_what_the_server_says_of_replicas():
+    demoted = (
+        b"-READONLY You can't write against a read only replica.",
+        b"-ERR WAIT cannot be used with replica instances.",
+    )
+    server = Refusing(*demoted, b"*0", b":1")
+    async with server.store("?wait_replicas=1") as store:
+        with pytest.raises(StoreUnavailable, match="nothing was written"):
+            await store.jobs.enqueue([new()])
+        assert store._keyspace.connections._idle == []  # it is not asked again on this line
+
+        assert [receipt.created for receipt in await store.jobs.enqueue([new()])] == [True]
+
+
+@pytest.mark.parametrize("said", [b"-NOPERM no permissions to run the 'wait' command", b"-UNBLOCKED force unblock"])
+async def test_what_is_written_and_not_waited_for_is_said_to_be_stored(said):
+    async with Refusing(b"*0", said, b"*0", b":1").store("?wait_replicas=1") as store:
+        with pytest.raises(DurabilityNotMet, match="stored on the primary") as caught:
+            await store.jobs.enqueue([new()])
+        assert isinstance(caught.value.__cause__, redis.exceptions.ResponseError)
+
+        await store.jobs.enqueue([new()])
 
 
 async def test_a_login_that_is_refused_later_may_be_mended_and_does_not_end_a_worker():

@@ -14,7 +14,7 @@ from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 from packhorse.errors import ConfigError, InvalidTime
 from packhorse.model import duration
 
-CONNECT = 5  # seconds
+CONNECT = 3  # seconds to be let in: name, connection, certificate and login together
 Node = tuple[str, int]
 
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}

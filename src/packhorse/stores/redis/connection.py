@@ -38,7 +38,7 @@ class Connections:
 
     def __init__(self, address: Address, tag: str) -> None:
         self._topology = topology_of(address, tag)
-        self._replicas, self._patience = address.replicas, address.patience // 1000
+        self.replicas, self._patience = address.replicas, address.patience // 1000
         self._known = False  # whether the server ever did what it was asked
         self._idle: list[AbstractConnection] = []
         self._turns = asyncio.Semaphore(POOL)
@@ -78,6 +78,23 @@ class Connections:
         self._lent.discard(connection)
         await connection.disconnect(nowait=True)
 
+    async def denied(self, *commands: tuple[Any, ...]) -> list[str]:
+        """The names of those commands that the server does not allow this user, tried on a line of their own."""
+        names = []
+        connection = await self.connect()
+        try:
+            async with asyncio.timeout(CALL):
+                for command in commands:
+                    await connection.send_command(*command, check_health=False)
+                    answer = await _answered(connection)
+                    if isinstance(answer, ResponseError) and kind_of(answer) is Kind.LOGIN:
+                        names.append(command[0])
+        except BROKEN as error:
+            raise broken(error, writes=False) from error
+        finally:
+            await self.hang_up(connection)
+        return names
+
     def heard(self, error: BaseException) -> None:
         """What one who listens met on its connection."""
         self._topology.heard(error)
@@ -88,7 +105,7 @@ class Connections:
 
     async def run(self, script: Script, keys: tuple[str, ...], *arguments: Any) -> Any:
         """Run a script by its checksum, or whole where the server does not have it."""
-        wants = {"writes": script.writes, "lasting": bool(self._replicas) and script.name in LASTING}
+        wants = {"writes": script.writes, "lasting": bool(self.replicas) and script.name in LASTING}
         try:
             return await self._shielded(("EVALSHA", script.sha, len(keys), *keys, *arguments), **wants)
         except NoScriptError:
@@ -146,8 +163,10 @@ class Connections:
                     answer = await (self._lasting if lasting else _asked)(connection, command)
                 sound = True
                 return answer
-            except DurabilityNotMet:
-                sound = True
+            except DurabilityNotMet as error:
+                sound = error.__cause__ is None or not may_be_elsewhere(error.__cause__)
+                if error.__cause__ is not None:
+                    self._topology.heard(error.__cause__)
                 raise
             except ResponseError as error:
                 sound = not may_be_elsewhere(error)
@@ -166,19 +185,19 @@ class Connections:
 
     async def _lasting(self, connection: AbstractConnection, command: tuple[Any, ...]) -> Any:
         """The answer, once enough replicas have what was written; both are asked for in one go."""
-        wait: Any = ("WAIT", self._replicas, self._patience)
+        wait: Any = ("WAIT", self.replicas, self._patience)
         await connection.send_packed_command(pack_command(command) + pack_command(wait), check_health=False)
-        answer: Any
-        try:
-            answer = await connection.read_response()
-        except ResponseError as error:
-            answer = error
-        have = await connection.read_response()
+        answer, have = await _answered(connection), await _answered(connection)
         if isinstance(answer, ResponseError):
-            raise answer
-        if have < self._replicas:
+            raise answer  # whatever was said of replicas then: nothing was written
+        if isinstance(have, ResponseError):
             raise DurabilityNotMet(
-                f"{have} of {self._replicas} replicas have it after {self._patience} ms: it is stored on the primary and "
+                f"The server does not tell how many replicas have it ({have}): it is stored on the primary and a failover "
+                "may lose it; its user needs the right to WAIT, see docs/operate/redis.md"
+            ) from have
+        if have < self.replicas:
+            raise DurabilityNotMet(
+                f"{have} of {self.replicas} replicas have it after {self._patience} ms: it is stored on the primary and "
                 "a failover may lose it; repeat the call with the same ids to wait again"
             )
         return answer
@@ -201,6 +220,14 @@ class Connections:
 async def _asked(connection: AbstractConnection, command: tuple[Any, ...]) -> Any:
     await connection.send_packed_command(pack_command(command), check_health=False)
     return await connection.read_response()
+
+
+async def _answered(connection: AbstractConnection) -> Any:
+    """The next answer, also if it is a refusal: another one comes after it."""
+    try:
+        return await connection.read_response()
+    except ResponseError as error:
+        return error
 
 
 def _ended(connection: AbstractConnection) -> bool:

@@ -21,7 +21,7 @@ async def findings(connections: Connections) -> list[Finding]:
     seconds, micros = await connections.read("TIME")
     apart = skew((before + SYSTEM.now()) // 2, int(seconds) * 1_000_000 + int(micros))
     facts, settings = await _facts(connections), await _settings(connections)
-    return [*judged(facts, settings), apart]
+    return [*judged(facts, settings, wanted=connections.replicas), apart]
 
 
 async def _facts(connections: Connections) -> Facts:
@@ -44,8 +44,8 @@ async def _settings(connections: Connections) -> Facts:
     return found
 
 
-def judged(facts: Facts, settings: Facts) -> Iterator[Finding]:
-    """What to think of the facts and settings of a server."""
+def judged(facts: Facts, settings: Facts, *, wanted: int = 0) -> Iterator[Finding]:
+    """What to think of the facts and settings of a server, and of the replicas that callers wait for."""
     if facts:
         yield _version(facts)
     else:
@@ -58,6 +58,7 @@ def judged(facts: Facts, settings: Facts) -> Iterator[Finding]:
     if facts:
         yield _memory(int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0)))
         yield from _others(facts)
+        yield _replicas(int(facts.get("connected_slaves", "0")), wanted)
 
 
 def _version(facts: Facts) -> Finding:
@@ -119,10 +120,18 @@ def _memory(used: int, most: int) -> Finding:
 def _others(facts: Facts) -> Iterator[Finding]:
     if facts.get("role", "master") != "master":
         yield Finding("role", "replica", Grade.BAD, "a replica takes no writes: use the address of the primary")
-    replicas = facts.get("connected_slaves", "0")
-    yield Finding(
-        "replicas", replicas + (" (they follow late: a failover may lose the tail)" if replicas != "0" else "")
-    )
     if facts.get("cluster_enabled") == "1":
         advice = "a namespace lives in one slot: use redis+cluster://, and several namespaces to spread"
         yield Finding("cluster", "on", Grade.NOTE, advice)
+
+
+def _replicas(there: int, wanted: int) -> Finding:
+    if there < wanted:
+        advice = "calls that store something end as DurabilityNotMet: bring the replicas back, or lower wait_replicas"
+        return Finding("replicas", f"{there}, and wait_replicas asks for {wanted}", Grade.WARN, advice)
+    if wanted:
+        return Finding("replicas", f"{there}, callers wait for {wanted}: a failover rarely loses what they were told")
+    if there:
+        advice = "wait_replicas=1 in the address lets callers wait for one of them"
+        return Finding("replicas", f"{there}, they follow late: a failover may lose the tail", Grade.NOTE, advice)
+    return Finding("replicas", "0")

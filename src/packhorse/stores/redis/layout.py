@@ -4,6 +4,7 @@ import hashlib
 import logging
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from redis.exceptions import ResponseError
 
@@ -60,10 +61,22 @@ async def check_steps(keyspace: Keyspace) -> None:
 async def check_settings(keyspace: Keyspace) -> None:
     """Refuse a server that would throw stored jobs away to make room, or a user who may not do what scripts do."""
     _check_eviction(await _policy(keyspace), put_up_with=keyspace.address.evicting)
-    denied = await keyspace.run("rights")
+    denied = [name.decode() for name in await keyspace.run("rights")]
+    denied += await keyspace.connections.denied(*_outside(keyspace))
     if denied:
-        names = ", ".join(name.decode() for name in denied)
-        raise ConfigError(f"The server's user may not run {names} on keys of the namespace: see docs/operate/redis.md")
+        names = ", ".join(denied)
+        raise ConfigError(
+            f"The server's user may not run {names} on keys and channels of the namespace: see docs/operate/redis.md"
+        )
+
+
+def _outside(keyspace: Keyspace) -> list[tuple[Any, ...]]:
+    """What is sent by itself and not from a script, in a form that changes nothing and does not wait."""
+    probe = keyspace.key("probe")
+    tries: list[tuple[Any, ...]] = [("HKEYS", probe), ("XRANGE", probe, "-", "+"), ("BLPOP", probe, "no time")]
+    if keyspace.address.replicas:
+        tries.append(("WAIT", 0, 0))
+    return [*tries, ("SUBSCRIBE", keyspace.key("ends"))]  # the last, for after it a line is good for nothing else
 
 
 async def _policy(keyspace: Keyspace) -> str:

@@ -70,8 +70,9 @@ _CLASSES: tuple[tuple[type[RedisError], str], ...] = (
     (AuthenticationError, "NOAUTH"),
     (NoPermissionError, "NOPERM"),
 )
-# Redis 6.2 wraps what a command in a script was told into an error of its own, the code in the middle.
-_CODE = re.compile(rf"(?:^|[\s-])({'|'.join(_TABLE)})(?=\s)")
+_CODE = re.compile(rf"({'|'.join(_TABLE)})(?=\s|$)")
+# Redis 6.2 wraps what a command in a script was told into an error of its own: ``… @user_script: 9: -OOM command …``.
+_WRAPPED = re.compile(rf"Error running script .*?@user_script: ?\d+: -?{_CODE.pattern}")
 _DENIED = ("ACL failure in script", "user executing the script")  # NOPERM by other words, each server its own
 _CROWDED = "max number of clients"
 
@@ -90,7 +91,7 @@ def code_of(error: BaseException) -> str:
         return ""
     if any(denied in words for denied in _DENIED):
         return "NOPERM"
-    found = _CODE.search(words)
+    found = _CODE.match(words) or _WRAPPED.search(words)
     return found[1] if found else ""
 
 

@@ -1,7 +1,7 @@
 """Where the server stands that takes our writes: at its address, where sentinels say, or where our slot is served."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -9,12 +9,14 @@ from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
 from redis.exceptions import MovedError, RedisError, ResponseError
 
-from packhorse.stores.redis.address import Address, Node
+from packhorse.stores.redis.address import CONNECT, Address, Node
 from packhorse.stores.redis.refusals import NotReached, code_of, may_be_elsewhere, not_reached
 
 LOOK = 2  # seconds for one node to say where the primary is: another may know better
 NODES = 32  # members of a cluster that are remembered as those to ask
 BROKEN = (RedisError, OSError, TimeoutError, EOFError)
+
+Check = Callable[[AbstractConnection], Awaitable[None]]
 
 
 class Topology(Protocol):
@@ -68,16 +70,10 @@ class Moving:
         """A new connection to where the primary is now."""
         primary = self._primary or await self._find()
         try:
-            connection = await _reached(self._made(primary, self._address.options))
-            try:
-                await self._check(connection)
-            except BaseException:
-                await connection.disconnect(nowait=True)
-                raise
+            return await _reached(self._made(primary, self._address.options), self._check)
         except (*BROKEN, NotReached):
             self._forget(primary)
             raise
-        return connection
 
     def heard(self, error: BaseException) -> None:
         """Look for the primary again when the next connection is made, or go where the server points."""
@@ -157,8 +153,6 @@ class Sentinels(Moving):
             role = await connection.read_response()
         except ResponseError:
             return  # not allowed to this user: the first write will tell
-        except BROKEN as error:
-            raise not_reached(error) from error
         if role[0] != b"master":
             raise NotReached("The server that the sentinels name is not the primary yet: repeat the call later")
 
@@ -185,9 +179,13 @@ class Cluster(Moving):
             return primary
 
 
-async def _reached(connection: AbstractConnection) -> AbstractConnection:
+async def _reached(connection: AbstractConnection, check: Check | None = None) -> AbstractConnection:
+    """Whoever accepts a connection may still say nothing for ever: the whole of it has one limit."""
     try:
-        await connection.connect()  # type: ignore[no-untyped-call]
+        async with asyncio.timeout(CONNECT):
+            await connection.connect()  # type: ignore[no-untyped-call]
+            if check is not None:
+                await check(connection)
     except BROKEN as error:
         await connection.disconnect(nowait=True)
         if code_of(error) or isinstance(error, ResponseError):
