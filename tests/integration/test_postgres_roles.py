@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from packhorse.errors import SchemaMismatch, StoreError
+from packhorse.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable
 from packhorse.model.effect import Publish, Put
-from packhorse.model.finding import Grade
+from packhorse.model.finding import Finding, Grade
 from packhorse.model.job import Unique
 from packhorse.model.outcome import Done
 from packhorse.model.worker import Worker
@@ -83,6 +83,61 @@ async def test_a_role_with_the_granted_rights_can_do_all_that_an_app_does(small,
     [rights] = [finding for finding in await store.examine() if finding.name.startswith("schema")]
     assert rights.grade is Grade.NOTE
     await store.close()
+
+
+async def test_a_small_role_is_told_what_it_cannot_see(small, raw, url, schema):
+    async def looked(url: str) -> dict[str, Finding]:
+        return {finding.name: finding for finding in await PostgresStore(url, namespace=schema).examine()}
+
+    others = [await asyncpg.connect(url) for _ in range(10)]
+    await others[0].execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT pg_sleep(1)")
+    try:
+        seen, hidden = await looked(url), await looked(small)
+        assert seen["longest transaction"].grade is Grade.OK
+        assert seen["longest transaction"].value != "0 s"
+        assert (
+            hidden["longest transaction"].grade,
+            "GRANT pg_read_all_stats" in hidden["longest transaction"].advice,
+        ) == (
+            Grade.NOTE,
+            True,
+        )
+        assert int(hidden["connections"].value.split()[0]) > 10
+        assert "held by session" in seen["oldest snapshot"].value
+        await raw.execute(f"GRANT pg_read_all_stats TO worker_{schema}")
+        assert (await looked(small))["longest transaction"].grade is Grade.OK
+    finally:
+        for other in others:
+            await other.close()
+
+
+@pytest.mark.parametrize(("wrong", "words"), [("/nowhere", "nowhere"), ("nobody@", "nobody")], ids=["database", "role"])
+async def test_a_login_or_database_that_there_is_not_is_said_at_the_start(url, wrong, words):
+    parts = urlsplit(url)
+    if wrong.startswith("/"):
+        parts = parts._replace(path=wrong)
+    else:
+        parts = parts._replace(netloc=wrong + parts.netloc.rpartition("@")[2])
+    for begin in (PostgresStore(parts.geturl()).open, PostgresStore(parts.geturl()).migrate):
+        with pytest.raises(ConfigError, match=rf"{words}.* check user, password and database"):
+            await begin()
+
+
+async def test_a_role_that_is_shut_out_later_may_be_let_in_again_and_does_not_end_a_worker(small, raw, schema):
+    store = PostgresStore(small, namespace=schema)
+    await store.open()
+    await raw.execute(f"ALTER ROLE worker_{schema} NOLOGIN")
+    with pytest.raises(StoreUnavailable, match="not reached"):
+        await asyncio.gather(*(store.ping() for _ in range(10)))
+    await raw.execute(f"ALTER ROLE worker_{schema} LOGIN")
+    assert await store.ping()
+    await store.close()
+
+
+@pytest.mark.parametrize("url", ["postgresql://hay@localhost:99999/x", "postgresql://a:1,b:99999/x"])
+def test_a_port_that_there_is_not_is_refused(url, kind):
+    with pytest.raises(ConfigError, match="65535"):
+        PostgresStore(url)
 
 
 async def test_such_a_role_can_neither_migrate_nor_change_the_layout(small, schema):

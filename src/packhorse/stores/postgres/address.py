@@ -54,9 +54,19 @@ def _listen(words: str) -> Urls:
     return parse(words).urls
 
 
+def _check_port(host: str) -> None:
+    """The driver would go to some other port."""
+    try:
+        _ = urlsplit(f"//{host}").port
+    except ValueError as error:
+        raise ConfigError(f"The address has a port that there is not ({error}): ports go up to 65535") from None
+
+
 def _urls(parts: SplitResult, query: list[tuple[str, str]]) -> Urls:
     login, at, hosts = parts.netloc.rpartition("@")
     several = hosts.split(",")
+    for host in several:
+        _check_port(host)
     if len(several) > 1 and _ATTRIBUTE not in dict(query):
         query = [*query, (_ATTRIBUTE, "read-write")]
     plain = parts._replace(query=urlencode(query, quote_via=quote))

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import asyncpg
 
 from packhorse.errors import (
+    ConfigError,
     OutcomeUnknown,
     SchemaMismatch,
     StoreClosed,
@@ -23,7 +24,8 @@ Row = asyncpg.Record
 Connection = Any  # what a pool lends
 Prepare = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 
-CONNECT = 10.0
+CONNECT = 3.0  # for the servers of an address together, and once more to prepare what was reached
+FLOOR = 1.5  # for each of them, however many there are
 BYE = 2.0
 HOT = 4.0  # for what a worker repeats by itself: it is back soon after a way that swallowed its words
 _COMMAND = 10.0
@@ -37,6 +39,7 @@ _DRIVER = (
     OSError,
     TimeoutError,
 )
+_LOGIN = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _LAYOUT = (
     asyncpg.InvalidSchemaNameError,
@@ -100,7 +103,7 @@ class Database:
         try:
             await pool
         except _DRIVER as error:
-            unreached(error)
+            self._shut_out(error)
         self._pool, self._spare, self._pid = pool, Spare(pool, self._begun), os.getpid()
 
     async def close(self) -> None:
@@ -126,18 +129,31 @@ class Database:
         return await self._shielded(sql, params, OutcomeUnknown, timeout)
 
     @asynccontextmanager
-    async def alone(self, *, listening: bool = False) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
-        """A connection outside of the pool, for what takes long: a migration, a vacuum, listening."""
+    async def alone(
+        self, *, listening: bool = False, limit: float = _COMMAND
+    ) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+        """A connection outside of the pool, for what takes long: a migration, a vacuum, listening.
+
+        Even that has a limit for each statement: a line that swallows words would be listened to for ever.
+        """
         try:
-            connection = await _connected(self._listen if listening else self._address.urls)
+            connection = await _connected(self._listen if listening else self._address.urls, limit)
         except _DRIVER as error:
-            unreached(error)
+            self._shut_out(error)
         try:
             yield connection
         except _DRIVER as error:
             _translate(error, OutcomeUnknown)
         finally:
             await _hang_up(connection)
+
+    def _shut_out(self, error: Exception) -> NoReturn:
+        """What is wrong with a login or a database at first is a mistake; later it may be mended."""
+        if isinstance(error, _LOGIN) and not self.opened:
+            raise ConfigError(
+                f"PostgreSQL does not let us in ({_words(error)}): check user, password and database in the address"
+            ) from error
+        unreached(error)
 
     async def _prepare(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         """Ids and tokens are 16 raw bytes on our side.
@@ -182,7 +198,7 @@ class Database:
     ) -> list[Row]:
         era, sound = spare.era, False
         try:
-            connection = await spare.lent()
+            connection = await spare.lent(max(timeout, _reaching(self._address.urls)))
         except _DRIVER as error:
             unreached(error)
         try:
@@ -217,7 +233,7 @@ class Spare:
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def lent(self) -> Connection:
+    async def lent(self, timeout: float) -> Connection:  # noqa: ASYNC109 - the pool's own
         """The connection that is kept, or one of the pool's."""
         connection, self._kept = self._kept, None
         if connection is not None:
@@ -226,7 +242,7 @@ class Spare:
             self.back(connection, keep=False)
         self._waiting += 1
         try:
-            return await self._pool.acquire(timeout=CONNECT)
+            return await self._pool.acquire(timeout=timeout)
         finally:
             self._waiting -= 1
 
@@ -277,7 +293,8 @@ def pool_of(
     async def connect(*_: object, **given: Any) -> "asyncpg.Connection[asyncpg.Record]":
         connection = await _reached(urls, **given)
         try:
-            await prepare(connection)
+            async with asyncio.timeout(CONNECT):
+                await prepare(connection)
         except BaseException:
             connection.terminate()
             raise
@@ -295,15 +312,25 @@ def pool_of(
 
 async def _reached(urls: Urls, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
     """Each server has its part of the time, so that one that does not answer leaves some for the others."""
+    each = _each(urls)
     for url in urls[:-1]:
         with contextlib.suppress(*_DRIVER):
-            return await asyncpg.connect(url, timeout=CONNECT / len(urls), **options)
-    return await asyncpg.connect(urls[-1], timeout=CONNECT / len(urls), **options)
+            return await asyncpg.connect(url, timeout=each, **options)
+    return await asyncpg.connect(urls[-1], timeout=each, **options)
 
 
-async def _connected(urls: Urls) -> "asyncpg.Connection[asyncpg.Record]":
+def _each(urls: Urls) -> float:
+    return max(CONNECT / len(urls), FLOOR)
+
+
+def _reaching(urls: Urls) -> float:
+    """How long it takes at most until a connection is there, or known not to be."""
+    return _each(urls) * len(urls) + CONNECT
+
+
+async def _connected(urls: Urls, limit: float) -> "asyncpg.Connection[asyncpg.Record]":
     """Connect to the end even if the caller is cancelled: given up half way, the driver leaves an error behind."""
-    connecting = asyncio.ensure_future(_reached(urls, statement_cache_size=0))
+    connecting = asyncio.ensure_future(_reached(urls, statement_cache_size=0, command_timeout=limit))
     try:
         return await asyncio.shield(connecting)
     except asyncio.CancelledError:

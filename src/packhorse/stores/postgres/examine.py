@@ -12,6 +12,7 @@ from packhorse.stores.postgres.layout import Layout
 FLOOR = 130000
 FEW = 10  # connections; a worker may want as many
 LONG = 300  # seconds
+OLD = 500_000  # transactions
 DEAD = 20_000
 Facts = Any  # a row whose columns are known by name
 
@@ -78,12 +79,30 @@ def _transactions(facts: Facts) -> Iterator[Finding]:
     else:
         advice = "set autovacuum = on: workers clean the busiest tables, nobody cleans the others"
         yield Finding("autovacuum", facts["autovacuum"], Grade.WARN, advice)
+    yield _longest(facts)
+    yield _oldest(facts)
+
+
+def _longest(facts: Facts) -> Finding:
     value = f"{facts['longest']:.0f} s"
     if facts["longest"] > LONG:
         advice = "end it (pg_stat_activity shows it): dead rows cannot be cleaned while it lasts, and claims slow down"
-        yield Finding("longest transaction", value, Grade.WARN, advice)
-    else:
-        yield Finding("longest transaction", value)
+        return Finding("longest transaction", value, Grade.WARN, advice)
+    if not facts["sees_all"]:
+        advice = f"those of other roles are hidden from {facts['role']}: GRANT pg_read_all_stats TO {facts['role']}"
+        return Finding("longest transaction", f"{value}, of those that can be seen", Grade.NOTE, advice)
+    return Finding("longest transaction", value)
+
+
+def _oldest(facts: Facts) -> Finding:
+    """Whoever keeps dead rows from being cleaned; not all of them are transactions that run."""
+    if facts["age"] is None:
+        return Finding("oldest snapshot", "none")
+    value = f"{facts['age']:,} transactions ago, held by {facts['holder']}"
+    if facts["age"] > OLD:
+        advice = "end it, or drop a slot or a prepared transaction that nobody wants: dead rows pile up behind it"
+        return Finding("oldest snapshot", value, Grade.WARN, advice)
+    return Finding("oldest snapshot", value)
 
 
 def _connections(facts: Facts, *, pooled: bool) -> Iterator[Finding]:

@@ -26,6 +26,9 @@ from packhorse.stores.postgres.wakes import Wakes
 from packhorse.stores.postgres.within import PostgresWithin
 from packhorse.stores.sql.migrate import check, pending, standing
 
+VACUUM = 600  # seconds for one table; who is cut off begins anew
+MIGRATE = 6 * 3600  # seconds for one statement of a step, on tables of any size
+
 
 class PostgresStore:
     """All state in one schema of a PostgreSQL database."""
@@ -80,7 +83,7 @@ class PostgresStore:
     async def migrate(self) -> list[str]:
         """Bring the layout up to date and answer the names of the steps taken."""
         statements = self._layout.statements
-        async with self._database.alone() as connection, connection.transaction():
+        async with self._database.alone(limit=MIGRATE) as connection, connection.transaction():
             await connection.execute(statements.migrating)
             await connection.execute(statements.layout)
             steps = pending(self._layout.steps, await self._taken(connection))
@@ -129,7 +132,7 @@ class PostgresStore:
         self._hints.worn(sum(dead for table, dead, _ in worn if table == "ready"))
         mine = [table for table, _, may in worn if may]
         if mine:
-            async with self._database.alone() as connection:
+            async with self._database.alone(limit=VACUUM) as connection:
                 for table in mine:
                     await connection.execute(self._layout.vacuum(table))
         return mine

@@ -62,7 +62,7 @@ class Wakes:
         failures = 0
         while True:
             try:
-                async with self._database.alone(listening=True) as connection:
+                async with self._database.alone(listening=True, limit=HOT) as connection:
                     ended = asyncio.Event()
                     connection.add_termination_listener(lambda _, ended=ended: ended.set())
                     await connection.add_listener(self._channel, self._heard)

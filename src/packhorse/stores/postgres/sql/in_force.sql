@@ -9,7 +9,12 @@ SELECT
     current_setting('default_transaction_isolation') AS isolation,
     current_setting('autovacuum') AS autovacuum,
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS connections,
-    (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS connected,
+    pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,
+    -- What kind a session of another role is, and since when its transaction runs, is hidden from a small role.
+    (
+        SELECT count(*)::int FROM pg_stat_activity
+        WHERE datid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend'
+    ) AS connected,
     (
         SELECT coalesce(extract(epoch FROM max(statement_timestamp() - xact_start)), 0)::float8
         FROM pg_stat_activity
@@ -21,4 +26,21 @@ SELECT
     current_user::text AS role,
     has_database_privilege(current_database(), 'CREATE') AS may_create,
     (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = $1) AS may_use,
-    (SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = $1) AS may_change;
+    (SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = $1) AS may_change,
+    oldest.holder,
+    oldest.age
+FROM (SELECT 1) AS one
+LEFT JOIN LATERAL (
+    SELECT holder, age
+    FROM (
+        SELECT CASE backend_type WHEN 'walsender' THEN 'a replica' ELSE 'session ' || pid END AS holder, age(backend_xmin) AS age
+        FROM pg_stat_activity
+        WHERE pid <> pg_backend_pid() AND backend_xmin IS NOT NULL
+        UNION ALL
+        SELECT 'replication slot ' || slot_name, age(xmin) FROM pg_replication_slots WHERE xmin IS NOT NULL
+        UNION ALL
+        SELECT 'prepared transaction ' || gid, age(transaction) FROM pg_prepared_xacts
+    ) AS held
+    ORDER BY age DESC
+    LIMIT 1
+) AS oldest ON true;
