@@ -85,25 +85,25 @@ class BadWire:
         assert task is not None
         self._open[task] = writer
         task.add_done_callback(self._open.pop)
+        with contextlib.suppress(asyncio.CancelledError):  # also in the middle of hanging up
+            await self._join(reader, writer)
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ends, ways = [writer], []
         try:
             upstream, down = await asyncio.open_connection(self._parts.hostname, self._parts.port)
-        except asyncio.CancelledError:
-            _reset(writer)
-            return
-        ways = [
-            asyncio.ensure_future(self._pass(reader, down, answers=False)),
-            asyncio.ensure_future(self._pass(upstream, writer, answers=True)),
-        ]
-        try:
+            ends.append(down)
+            ways.append(asyncio.ensure_future(self._pass(reader, down, answers=False)))
+            ways.append(asyncio.ensure_future(self._pass(upstream, writer, answers=True)))
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             _reset(writer)
         finally:
             for way in ways:
                 way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            for end in (writer, down):
+            for end in ends:
                 end.transport.abort()
+            await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pass(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool) -> None:
         passed = 0

@@ -233,7 +233,7 @@ class Spare:
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def lent(self, timeout: float) -> Connection:  # noqa: ASYNC109 - the pool's own
+    async def lent(self, timeout: float) -> Connection:
         """The connection that is kept, or one of the pool's."""
         connection, self._kept = self._kept, None
         if connection is not None:
