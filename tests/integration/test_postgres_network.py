@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from packhorse.errors import OutcomeUnknown
 from packhorse.stores.contract import Topic
 from packhorse.stores.postgres import wakes
 from packhorse.stores.postgres.store import PostgresStore
@@ -55,3 +56,17 @@ async def test_a_listener_on_a_mute_wire_asks_and_listens_anew(server, monkeypat
 
         await heard.aclose()
         await store.close()
+
+
+async def test_even_what_may_take_long_is_given_up_on_a_line_that_swallows_words(server):
+    async with BadWire(server.url).running() as wire:
+        store = PostgresStore(wire.url)
+        await store.migrate()
+
+        async def ask() -> None:
+            async with store._database.alone(limit=0.3) as connection:
+                await wire.becomes(Wire.HOLE)
+                await connection.execute("SELECT 1")
+
+        with pytest.raises(OutcomeUnknown):
+            await asyncio.wait_for(ask(), BOUND)

@@ -101,7 +101,9 @@ def _appending(sync: str) -> Finding:
     if sync == "no":
         words = "a killed server loses nothing, a power cut loses what the system had not written yet (often 30 s)"
         return durability(Durability.PROCESS, words, Grade.WARN, "set appendfsync everysec, or always")
-    words = "a killed server loses nothing, a power cut may lose the last second, a failover may lose more"
+    words = (
+        "a killed server loses nothing while its disk keeps up, a power cut may lose the last second, a failover more"
+    )
     if sync == "everysec":
         return durability(Durability.PROCESS, words)
     return durability(Durability.PROCESS, words, Grade.NOTE, "appendfsync cannot be read: see that it is not no")
