@@ -91,7 +91,8 @@ class Server:
 def program(kind: str) -> tuple[Path, str]:
     """The server program and where it was found."""
     if found := shutil.which(PROGRAM[kind]):
-        return Path(found).resolve(), "PATH"
+        # Debian's redis-server is a link to a program that goes by the name it is called by; PostgreSQL's others lie beside it.
+        return (Path(found).resolve() if kind == "postgres" else Path(found).absolute()), "PATH"
     if kind == "postgres" and (installed := sorted(Path(DEBIAN_POSTGRES).glob("*/bin/postgres"))):
         return installed[-1], "Debian package"
     for pattern in WHEELS[kind]:
