@@ -16,9 +16,14 @@ class Refusing:
     def __init__(self, *answers: bytes | None, login: bytes | None = b"+OK") -> None:
         self.answers, self.login, self.heard = list(answers), login, 0
         self.port = 0
+        self._lines: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        task = asyncio.current_task()
+        assert task is not None
+        self._lines[task] = writer
+        task.add_done_callback(self._lines.pop)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while line := await reader.readline():
                 words = [await self._word(reader) for _ in range(int(line[1:]))]
                 answer = self.login
@@ -44,6 +49,10 @@ class Refusing:
             yield self
         finally:
             server.close()
+            for task, writer in list(self._lines.items()):
+                writer.transport.abort()
+                task.cancel()
+            await asyncio.gather(*self._lines, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def store(self, parameters: str = "") -> AsyncIterator[RedisStore]:

@@ -132,6 +132,15 @@ async def test_what_is_written_and_not_waited_for_is_said_to_be_stored(said):
         await store.jobs.enqueue([new()])
 
 
+@pytest.mark.parametrize(
+    "login", [b"-ERR max number of clients reached", b"-LOADING Redis is loading the dataset in memory"]
+)
+async def test_who_is_turned_away_while_rights_are_tried_gets_an_error_of_ours(login):
+    async with Refusing(login=login).store() as store:
+        with pytest.raises(StoreUnavailable):
+            await store._keyspace.connections.denied(("PING",))
+
+
 async def test_a_login_that_is_refused_later_may_be_mended_and_does_not_end_a_worker():
     async with Refusing(b"*0", b"-NOAUTH Authentication required.").store() as store:
         await store.jobs.count()

@@ -81,7 +81,10 @@ class Connections:
     async def denied(self, *commands: tuple[Any, ...]) -> list[str]:
         """The names of those commands that the server does not allow this user, tried on a line of their own."""
         names = []
-        connection = await self.connect()
+        try:
+            connection = await self.connect()
+        except BROKEN as error:
+            raise refused(error, known=self._known) from error
         try:
             async with asyncio.timeout(CALL):
                 for command in commands:
@@ -90,6 +93,7 @@ class Connections:
                     if isinstance(answer, ResponseError) and kind_of(answer) is Kind.LOGIN:
                         names.append(command[0])
         except BROKEN as error:
+            self._topology.heard(error)
             raise broken(error, writes=False) from error
         finally:
             await self.hang_up(connection)
