@@ -140,7 +140,7 @@ class OtherDatabase(InvalidInput):
 
 
 class NoTransaction(InvalidInput):
-    """A connection given as ``within=`` that commits every statement by itself: there is nothing to be part of."""
+    """A connection that commits every statement by itself: there is nothing to be part of."""
 
     def __init__(self, how: str) -> None:
         super().__init__(f"The connection is in no transaction: {how}")

@@ -1,7 +1,8 @@
 """Sessions and connections that a handler can write in: every kind that ``transaction=`` takes, at the place of a store."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from packhorse import current
@@ -22,14 +23,28 @@ class Factories:
         ),
     }  # fmt: skip
 
+    COMMITTING: ClassVar = {
+        "sqlite": ("sqlite3", "aiosqlite", "session", "begin", "connection", "async_session", "django"),
+        "postgres": ("psycopg", "async_psycopg", "session", "begin", "connection", "async_session", "django"),
+    }
+
     def __init__(self, kind: str, url: str) -> None:
         self.kind, self.url, self.path = kind, url, url.removeprefix("sqlite:///")
+        self._alone: dict[str, Any] = {}  # what else is said to a driver or an engine
         self._closing: list[Callable[[], Any]] = []
 
     async def of(self, name: str) -> tuple[Callable[[], Any], Handler]:
         """A factory and a handler for it."""
         made: tuple[Callable[[], Any], Handler] = await getattr(self, f"_{name}")()
         return made
+
+    async def committing(self, name: str) -> tuple[Callable[[], Any], Handler]:
+        """A factory of what commits every statement by itself, and a handler for it."""
+        if name == "django":
+            return await self._django_alone()
+        driver = {"isolation_level": None} if self.kind == "sqlite" else {"autocommit": True}
+        self._alone = driver if "sql" in name or "psycopg" in name else {"isolation_level": "AUTOCOMMIT"}
+        return await self.of(name)
 
     async def close(self) -> None:
         for close in self._closing:
@@ -42,22 +57,22 @@ class Factories:
     async def _sqlite3(self) -> Any:
         import sqlite3
 
-        return lambda: sqlite3.connect(self.path, timeout=30), plainly
+        return lambda: sqlite3.connect(self.path, timeout=30, **self._alone), plainly
 
     async def _aiosqlite(self) -> Any:
         import aiosqlite
 
-        return lambda: aiosqlite.connect(self.path, timeout=30), asynchronously
+        return lambda: aiosqlite.connect(self.path, timeout=30, **self._alone), asynchronously
 
     async def _psycopg(self) -> Any:
         import psycopg
 
-        return lambda: psycopg.connect(self.url), plainly
+        return lambda: psycopg.connect(self.url, **self._alone), plainly
 
     async def _async_psycopg(self) -> Any:
         import psycopg
 
-        return lambda: psycopg.AsyncConnection.connect(self.url), asynchronously
+        return lambda: psycopg.AsyncConnection.connect(self.url, **self._alone), asynchronously
 
     async def _asyncpg(self) -> Any:
         import asyncpg
@@ -77,7 +92,7 @@ class Factories:
         from sqlalchemy import create_engine
 
         address = self.url.replace("sqlite://", "sqlite+pysqlite://").replace("postgresql://", "postgresql+psycopg://")
-        engine = create_engine(address)
+        engine = create_engine(address, **self._alone)
         self._closing.append(engine.dispose)
         return engine
 
@@ -98,7 +113,7 @@ class Factories:
         from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
         address = self.url.replace("sqlite://", "sqlite+aiosqlite://").replace("postgresql://", "postgresql+asyncpg://")
-        engine = create_async_engine(address)
+        engine = create_async_engine(address, **self._alone)
         self._closing.append(engine.dispose)
         return async_sessionmaker(engine), by_async_sqlalchemy
 
@@ -110,6 +125,21 @@ class Factories:
         alias = f"transactions_{next(PLACES)}"
         known_to_django(alias, self.kind, self.url)
         return lambda: transaction.atomic(using=alias), by_django
+
+    async def _django_alone(self) -> tuple[Callable[[], Any], Handler]:
+        from django.db import connections
+
+        alias = f"alone_{next(PLACES)}"
+        known_to_django(alias, self.kind, self.url)
+
+        @contextmanager
+        def alone() -> Iterator[Any]:
+            try:
+                yield connections[alias]
+            finally:
+                connections[alias].close()
+
+        return alone, by_django
 
 
 def sql(number: int) -> str:

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from tests.features.making import run
 
 STORES = [kind for kind in kinds() if kind in Factories.KINDS]
 ADAPTERS = [(kind, name) for kind in STORES for name in Factories.KINDS[kind]]
+COMMITTING = [(kind, name) for kind in STORES for name in Factories.COMMITTING[kind]]
 AT_ONCE = exponential(0)
 
 
@@ -158,6 +159,51 @@ class TestFromAFactory:
         assert mine.rows() == []
         assert Name.ROLLED_BACK in told
         assert Name.DONE not in told
+
+
+class TestFromAFactoryThatCommitsByItself:
+    """``transaction=factory``, where nothing could be undone: refused before the handler writes anything."""
+
+    @pytest.fixture(params=COMMITTING, ids="-".join)
+    def adapter(self, request: pytest.FixtureRequest) -> tuple[str, str]:
+        kind, name = request.param
+        return kind, name
+
+    @pytest.fixture
+    def kind(self, adapter: tuple[str, str]) -> str:
+        return adapter[0]
+
+    async def test_a_session_that_commits_by_itself_is_refused_before_anything_is_written(
+        self, live: App, mine: Mine, adapter: tuple[str, str], url: str
+    ):
+        factories = Factories(adapter[0], url)
+        factory, handler = await factories.committing(adapter[1])
+        task = live.task(name="write", transaction=factory, attempts=2, backoff=AT_ONCE)(handler)
+        job = await task.enqueue(1)
+        await run(live)
+        await factories.close()
+
+        assert await job.status() == "dead"
+        assert [failure.type for failure in (await job.info()).failures] == ["packhorse.errors.NoTransaction"] * 2
+        assert mine.rows() == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in STORES if kind == "sqlite"])
+async def test_a_session_that_begins_by_itself_is_fine(live: App, mine: Mine, url: str):
+    @contextmanager
+    def immediate() -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+            connection.execute("begin immediate")
+            yield connection
+
+    @live.task(transaction=immediate, attempts=1)
+    def work() -> None:
+        current().tx.execute(f"insert into {MINE} values (1)")
+
+    job = await work.enqueue()
+    await run(live)
+
+    assert (await job.status(), mine.rows()) == ("done", [1])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind == "sqlite"])

@@ -20,12 +20,18 @@ _BEGIN = "begin a transaction first, for a connection that commits by itself has
 class Blocking(Protocol):
     """A connection whose calls block."""
 
+    def check(self) -> None:
+        """Refuse it if it commits every statement by itself."""
+
     def run(self, work: Work[T]) -> T:
         """Run work within its transaction."""
 
 
 class Awaited(Protocol):
     """A connection whose calls are awaited."""
+
+    async def check(self) -> None:
+        """Refuse it if it commits every statement by itself."""
 
     async def run(self, work: Work[T]) -> T:
         """Run work within its transaction."""
@@ -45,10 +51,24 @@ def blocking(connection: object) -> Blocking:
 
 async def run(connection: object, work: Work[T]) -> T:
     """Run work on a connection of either kind."""
+    if (own := _awaited(connection)) is not None:
+        return await own.run(work)
+    return blocking(connection).run(work)
+
+
+async def check(connection: object) -> None:
+    """Refuse a connection of either kind that commits every statement by itself, before anything is written on it."""
+    if (own := _awaited(connection)) is not None:
+        await own.check()
+    else:
+        blocking(connection).check()
+
+
+def _awaited(connection: object) -> Awaited | None:
     for kind, adapter in _AWAITED.items():
         if kind in _kinds(connection):
-            return await adapter(connection).run(work)
-    return blocking(connection).run(work)
+            return adapter(connection)
+    return None
 
 
 def _kinds(connection: object) -> set[str]:
@@ -97,22 +117,41 @@ class _Given:
 
 
 class _SQLite(_Given):
+    def check(self) -> None:
+        _check_sqlite(self._connection)
+
     def run(self, work: Work[T]) -> T:
-        return _routine(work).run(self._connection)
+        routine = _routine(work)
+        self.check()
+        return routine.run(self._connection)
 
 
 class _AioSQLite(_Given):
+    async def check(self) -> None:
+        _check_sqlite(self._connection._conn)
+
     async def run(self, work: Work[T]) -> T:
         # There is no public way to its thread that lets several statements run without others between them.
         routine, connection = _routine(work), self._connection
+        await self.check()
         done: T = await connection._execute(routine.run, connection._conn)
         return done
 
 
+def _check_sqlite(connection: Any) -> None:
+    """Whether no transaction begins with the first write; since Python 3.12 there are two ways to say so."""
+    commits = connection.isolation_level is None or getattr(connection, "autocommit", None) is True
+    if commits and not connection.in_transaction:
+        raise NoTransaction("execute BEGIN IMMEDIATE before, and COMMIT after")
+
+
 class _Psycopg(_Given):
+    def check(self) -> None:
+        _check_psycopg(self._connection)
+
     def run(self, work: Work[T]) -> T:
         statement = _statement(work)
-        _check_psycopg(self._connection)
+        self.check()
         with _refusing(), self._connection.cursor(row_factory=_first) as cursor:
             cursor.execute(*_formatted(statement))
             answer = cursor.fetchone()
@@ -120,9 +159,12 @@ class _Psycopg(_Given):
 
 
 class _AsyncPsycopg(_Given):
+    async def check(self) -> None:
+        _check_psycopg(self._connection)
+
     async def run(self, work: Work[T]) -> T:
         statement = _statement(work)
-        _check_psycopg(self._connection)
+        await self.check()
         with _refusing():
             async with self._connection.cursor(row_factory=_first) as cursor:
                 await cursor.execute(*_formatted(statement))
@@ -141,42 +183,65 @@ def _check_psycopg(connection: Any) -> None:
 
 
 class _Asyncpg(_Given):
-    async def run(self, work: Work[T]) -> T:
-        statement = _statement(work)
+    async def check(self) -> None:
         if not self._connection.is_in_transaction():
             raise NoTransaction(f"use connection.transaction(): {_BEGIN}")
+
+    async def run(self, work: Work[T]) -> T:
+        statement = _statement(work)
+        await self.check()
         with _refusing():
             answer = await self._connection.fetchval(statement.text, statement.value)
         return statement.read(answer)
 
 
 class _Alchemy(_Given):
-    def run(self, work: Work[T]) -> T:
+    def check(self) -> None:
         connection = self._connection
         if not connection.in_transaction():
             connection.begin()
         if connection.dialect.name == "sqlite":
-            return blocking(_driver(connection)).run(work)
-        return _executed(connection, _statement(work))
+            blocking(_driver(connection)).check()
+        else:
+            _check_alchemy(connection)
+
+    def run(self, work: Work[T]) -> T:
+        self.check()
+        if self._connection.dialect.name == "sqlite":
+            return blocking(_driver(self._connection)).run(work)
+        return _executed(self._connection, _statement(work))
 
 
 class _AlchemySession(_Given):
+    def check(self) -> None:
+        _Alchemy(self._connection.connection()).check()
+
     def run(self, work: Work[T]) -> T:
         return _Alchemy(self._connection.connection()).run(work)
 
 
 class _AsyncAlchemy(_Given):
-    async def run(self, work: Work[T]) -> T:
+    async def check(self) -> None:
         connection = self._connection
         if not connection.in_transaction():
             await connection.begin()
         if connection.dialect.name == "sqlite":
-            return await run(await connection.run_sync(_driver), work)
-        done: T = await connection.run_sync(_executed, _statement(work))
+            await check(await connection.run_sync(_driver))
+        else:
+            await connection.run_sync(_check_alchemy)
+
+    async def run(self, work: Work[T]) -> T:
+        await self.check()
+        if self._connection.dialect.name == "sqlite":
+            return await run(await self._connection.run_sync(_driver), work)
+        done: T = await self._connection.run_sync(_executed, _statement(work))
         return done
 
 
 class _AsyncAlchemySession(_Given):
+    async def check(self) -> None:
+        await _AsyncAlchemy(await self._connection.connection()).check()
+
     async def run(self, work: Work[T]) -> T:
         return await _AsyncAlchemy(await self._connection.connection()).run(work)
 
@@ -186,10 +251,13 @@ def _driver(connection: Any) -> Any:
     return connection.connection.driver_connection
 
 
-def _executed(connection: Any, statement: Statement[T]) -> T:
-    """What a statement answers, executed by SQLAlchemy itself: some of its drivers begin a transaction only then."""
+def _check_alchemy(connection: Any) -> None:
     if getattr(connection.connection.dbapi_connection, "autocommit", False) is True:
         raise NoTransaction(f"its isolation level is AUTOCOMMIT; {_BEGIN}")
+
+
+def _executed(connection: Any, statement: Statement[T]) -> T:
+    """What a statement answers, executed by SQLAlchemy itself: some of its drivers begin a transaction only then."""
     numbered = connection.dialect.paramstyle == "numeric_dollar"
     with _refusing():
         answer = connection.exec_driver_sql(*(_numbered if numbered else _formatted)(statement)).scalar_one()
@@ -197,10 +265,13 @@ def _executed(connection: Any, statement: Statement[T]) -> T:
 
 
 class _Django(_Given):
+    def check(self) -> None:
+        if self._connection.get_autocommit():
+            raise NoTransaction(f"use transaction.atomic(): {_BEGIN}")
+
     def run(self, work: Work[T]) -> T:
         connection = self._connection
-        if connection.get_autocommit():
-            raise NoTransaction(f"use transaction.atomic(): {_BEGIN}")
+        self.check()
         connection.validate_no_broken_transaction()
         if connection.vendor == "sqlite":
             connection.ensure_connection()

@@ -73,6 +73,7 @@ class Awaited(_Session):
         self._got(made, entered)
         if hasattr(entered, "is_in_transaction"):  # asyncpg: it commits by itself otherwise
             await self._stack.enter_async_context(entered.transaction())
+        await connections.check(self.given)  # before the handler writes what could not be undone
 
     async def settle(self, settlement: Settlement) -> Verdict:
         """Write the settlement as its last statement, and commit."""
@@ -103,6 +104,7 @@ class Blocking(_Session):
         if not hasattr(made, "__enter__"):
             raise UnknownConnection(made, "a plain function needs a blocking one, and its factory a context manager")
         self._got(made, _entered(self._stack, made))
+        connections.blocking(self.given).check()  # before the handler writes what could not be undone
 
     def settle(self, settlement: Settlement) -> Verdict:
         """Write the settlement as its last statement, and commit."""
