@@ -126,6 +126,32 @@ async def test_django_outside_of_atomic_is_refused(sums: Sum, kind: str):
 
 
 @only_sqlite
+async def test_another_file_is_not_touched_by_a_call_that_is_refused(sums: Sum, tmp_path: Path):
+    async with App(f"sqlite:///{tmp_path / 'other.db'}") as other:
+        await other.open()
+        connection = sqlite3.connect(tmp_path / "other.db")
+        with pytest.raises(OtherDatabase, match="leads to"):
+            await sums.add.using(within=connection).enqueue(1)
+
+        assert not connection.in_transaction
+        connection.close()
+
+
+@only_sqlite
+async def test_whoever_wrote_before_a_transaction_read_anything_is_no_obstacle(sums: Sum):
+    connection = sqlite3.connect(sums.path, isolation_level=None)
+    await sums.app.open()
+    connection.execute("begin")
+    await sums.add.enqueue(1)
+
+    await sums.add.using(within=connection).enqueue(2)
+    connection.execute("commit")
+    connection.close()
+
+    assert len(await everything(sums.app)) == 2
+
+
+@only_sqlite
 async def test_a_transaction_that_has_read_what_another_changed_is_told_to_begin_immediately(sums: Sum):
     await sums.add.enqueue(1)
     connection = sqlite3.connect(sums.path)

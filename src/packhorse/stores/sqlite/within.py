@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from packhorse.errors import NoTransaction, OtherDatabase, StoreUnavailable
+from packhorse.errors import OtherDatabase, StoreUnavailable
 from packhorse.model.job import NewJob, Receipt
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.stores import edge
@@ -39,14 +39,12 @@ class SQLiteWithin:
         return Routine(partial(self._run, lambda step: tuple(Settling(step, leases).all(settlements))))
 
     def _run(self, work: Callable[[Step], T], connection: sqlite3.Connection) -> T:
-        if not connection.in_transaction and _commits_itself(connection):
-            raise NoTransaction("execute BEGIN IMMEDIATE before, and COMMIT after")
         with _plain(connection), _translating():
-            found = connection.execute(SQL.enter, (self._database.now(),)).fetchone()
-            self._check(found[2])
+            self._check(connection.execute(SQL.whose).fetchall()[0][2])
+            at, number = connection.execute(SQL.enter, (self._database.now(),)).fetchone()
             connection.execute(SQL.save)
             try:
-                step = Step(connection, found[0], found[1])
+                step = Step(connection, at, number)
                 result = work(step)
                 self._database.finish(step)
             except BaseException:
@@ -63,11 +61,6 @@ class SQLiteWithin:
             same = False
         if not same:
             raise OtherDatabase(f"The connection leads to {file or 'memory'}, the store is {self._database.path}")
-
-
-def _commits_itself(connection: sqlite3.Connection) -> bool:
-    """Whether no transaction begins with the first write; since Python 3.12 there are two ways to say so."""
-    return connection.isolation_level is None or getattr(connection, "autocommit", None) is True
 
 
 @contextmanager
