@@ -88,7 +88,10 @@ async def test_a_statement_that_fails_is_the_attempts_to_handle(store, sql):
     assert await rows(store) == [1]
 
 
-@pytest.mark.parametrize("statement", ["commit", "  -- now\n ROLLBACK", "/* so */ begin", "End", "rollback work"])
+@pytest.mark.parametrize(
+    "statement",
+    ["commit", "  -- now\n ROLLBACK", "/* so */ begin", "End", "rollback work", "; commit", " ;; -- so\n; End"],
+)
 async def test_a_statement_that_would_end_the_transaction_is_refused(store, sql, statement):
     transaction = store.transaction(LONG)
     await transaction.execute(sql, 1, "one")

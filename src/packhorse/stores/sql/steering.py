@@ -4,7 +4,7 @@ import re
 
 from packhorse.errors import InvalidOption
 
-_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+_SPACE = r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _STEERING = re.compile(
     rf"{_SPACE}(BEGIN|START|COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
     re.IGNORECASE | re.DOTALL,
