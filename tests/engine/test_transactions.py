@@ -288,20 +288,6 @@ async def test_s31_a_commit_that_did_not_happen_leaves_neither_row_nor_done_job(
     assert ((await one(live, held)).state, await rows(live)) == (State.DEAD, [])
 
 
-async def test_hundred_at_once_neither_exhaust_the_pool_nor_starve_renewals(live, writes, telemetry, heard, kind):
-    async def slowly() -> None:
-        await asyncio.sleep(0.01 if kind == "postgres" else 0)
-
-    writes.task(Run.ASYNC, slowly)
-    await put_in(live, *jobs(100))
-    async with worker(live, writes.tasks, telemetry, concurrency=100, lease=3 * SECOND):
-        await heard.until(Name.DONE, 100)
-
-    assert await rows(live) == list(range(100))
-    assert not heard.count(Name.LOST)
-    assert not heard.count(Name.LEASE_LOST)
-
-
 async def test_statements_given_at_once_run_one_after_the_other(live, telemetry, heard, kind):
     tasks, sql = Tasks(), business.write(kind)
 
