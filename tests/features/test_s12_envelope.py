@@ -7,6 +7,8 @@ import pytest
 
 from packhorse import App, InvalidInput, chain, correlated, current, group
 from packhorse.errors import InvalidOption, PayloadTooLarge
+from packhorse.model.ids import id_text
+from packhorse.model.job import NewJob
 from packhorse.testing.clock import START
 from tests.features.making import SECOND, everything, run
 
@@ -219,3 +221,21 @@ async def test_s12_logs_name_the_job_and_never_its_arguments(app, caplog):
     [line] = [record for record in caplog.records if getattr(record, "event", "") == "dead"]
     assert (line.job_id, line.queue, line.attempt) == (job.id, "default", 1)
     assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("headers", [b"[1]", b'"x"', b'{"packhorse": 5, "shop": "north"}'])
+async def test_one_job_whose_headers_cannot_be_read_hides_no_other(app, headers):
+    @app.task(name="export")
+    async def export() -> None: ...
+
+    good = await export.using(headers={"shop": "north"}).enqueue()
+    store = await app.store()
+    [receipt] = await store.jobs.enqueue([NewJob(task="export", payload=b"{}", headers=headers)])
+    bad = app.job(id_text(receipt.id))
+
+    assert good.id in [job.id for job in (await app.find(header=("shop", "north"))).items]
+    assert (await bad.info()).chosen_id is None
+    assert {(job.id, job.user, job.correlation is None) for job in (await app.find()).items} == {
+        (good.id, None, False),
+        (bad.id, None, True),
+    }

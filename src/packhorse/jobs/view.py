@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from packhorse.errors import UndecodablePayload
 from packhorse.jobs import envelope
 from packhorse.model import codec, job
 from packhorse.model.ids import id_text
@@ -109,12 +110,18 @@ class Job:
     @cached_property
     def chosen_id(self) -> str | None:
         """The words its id was made from, if the caller chose them."""
-        return envelope.own(self._stored.headers).id
+        try:
+            return envelope.own(self._stored.headers).id
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
 
     @cached_property
     def headers(self) -> Mapping[str, Any]:
-        """What travels with it."""
-        return codec.decode(self._stored.headers, dict[str, Any])
+        """What travels with it; nothing, if that cannot be read: one bad row must not hide the others."""
+        try:
+            return codec.decode(self._stored.headers, dict[str, Any])
+        except UndecodablePayload:
+            return {}
 
     @cached_property
     def data(self) -> Any:
