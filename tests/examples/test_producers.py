@@ -16,6 +16,8 @@ import redis
 
 from examples.producers.tasks import greeting
 from packhorse import App
+from packhorse.errors import InvalidOption
+from packhorse.jobs.options import RESERVED
 from packhorse.model.ids import id_text
 from tests import servers
 from tests.conftest import kinds, namespace
@@ -163,11 +165,38 @@ async def test_a_producer_can_say_when_in_which_lane_and_at_most_once(app: App, 
         ("greet", "{}", {"queue": "a\nb"}),
         ("greet", "{}", {"unique": {}}),
         ("greet", "{}", {"delay": -1}),
+        ("greet", "{}", {"queue": 5}),
+        ("greet", "{}", {"key": ["a"]}),
+        ("greet", "{}", {"tenant": 5}),
+        ("greet", "{}", {"user": {"name": "Ada"}}),
+        ("greet", "{}", {"correlation": 5}),
+        ("greet", "{}", {"tenant": None}),
+        ("greet", "{}", {"priority": "1"}),
+        ("greet", "{}", {"per_key": "1"}),
+        ("greet", "{}", {"attempts": "1"}),
+        ("greet", "{}", {"delay": "1"}),
+        ("greet", "{}", {"headers": [1]}),
+        ("greet", "{}", {"headers": "x"}),
+        ("greet", "{}", {"unique": "x"}),
+        ("greet", "{}", {"unique": {"key": 5}}),
+        ("greet", "{}", {"unique": {"key": "u", "within": "1"}}),
+        ("greet", "{}", {"unique": {"key": "u", "until": "noon"}}),
+        ("greet", "{}", {"unique": {"key": "u", "witin": 1}}),
         ("", "{}", {}),
     ],
 )
 async def test_what_no_job_can_be_is_refused(app: App, by_hand: Enqueue, task: str, args: str, options: dict[str, Any]):
     with pytest.raises((psycopg.Error, sqlite3.Error, redis.ResponseError)):
         by_hand(task, args, json.dumps(options))
+
+    assert await everything(app) == []
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+async def test_a_header_that_means_something_already_is_refused_as_in_python(app: App, by_hand: Enqueue, name: str):
+    with pytest.raises((psycopg.Error, sqlite3.Error, redis.ResponseError), match="has a name that is taken"):
+        by_hand("greet", '{"name": "Ada"}', json.dumps({"headers": {"shop": "north", name: 5}}))
+    with pytest.raises(InvalidOption, match="name is taken"):
+        await app.queue("default").enqueue("greet", {"name": "Ada"}, headers={name: 5})
 
     assert await everything(app) == []

@@ -10,6 +10,7 @@ AS $packhorse$
 #variable_conflict use_variable
 DECLARE
     v_unknown text;
+    v_wrong text;
     v_unique json := options -> 'unique';
     v_id uuid := gen_random_uuid();
     v_digest bytea := '';
@@ -34,6 +35,31 @@ BEGIN
     IF v_unknown IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = format('there is no option %L', v_unknown),
             HINT = 'Options: queue priority delay at key per_key tenant user correlation headers attempts id uuid unique';
+    END IF;
+    SELECT name
+    INTO v_wrong
+    FROM (
+        SELECT key AS name, key AS kind, json_typeof(value) AS type FROM json_each(options)
+        UNION ALL
+        SELECT 'unique', 'unique.' || key, json_typeof(value)
+        FROM json_each(CASE json_typeof(v_unique) WHEN 'object' THEN v_unique ELSE '{}' END)
+    ) AS said
+    WHERE type <> CASE
+        WHEN kind IN ('priority', 'per_key', 'delay', 'at', 'attempts', 'unique.within') THEN 'number'
+        WHEN kind IN ('headers', 'unique') THEN 'object'
+        WHEN kind LIKE 'unique.%' AND kind NOT IN ('unique.key', 'unique.until') THEN 'none: there is no such word'
+        ELSE 'string'
+    END;
+    IF v_wrong IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('this is nothing for the option %s', v_wrong),
+            HINT = 'Numbers: priority per_key delay at attempts. Objects: headers unique {"key", "within" or "until"}. Texts: the others';
+    END IF;
+    IF EXISTS (
+        SELECT 1 FROM json_object_keys(coalesce(options -> 'headers', '{}')) AS name
+        WHERE name IN ('packhorse', 'correlation_id', 'traceparent', 'tracestate', 'tenant', 'user')
+    ) THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation';
     END IF;
     FOREACH v_word IN ARRAY ARRAY[
         task, options ->> 'queue', options ->> 'key', options ->> 'tenant', options ->> 'user', options ->> 'correlation',

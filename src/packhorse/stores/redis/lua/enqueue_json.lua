@@ -20,14 +20,28 @@ local function whole(least, most)
   return function(value) return fits(value) and value % 1 == 0 end
 end
 
+-- Whether a table was an object: its names are texts. An empty list cannot be told from an empty object.
+local function texts(value)
+  for name in pairs(value) do
+    if type(name) ~= 'string' then return false end
+  end
+  return true
+end
+
+local UNIQUE = { key = true, within = true, ['until'] = true }
+local TAKEN = { packhorse = true, correlation_id = true, traceparent = true, tracestate = true, tenant = true, user = true }
 local CHECKS = {
   queue = named, key = named, tenant = named, user = named, correlation = named,
   priority = whole(0, 8191), per_key = whole(1, 32767), attempts = whole(1, 1000000),
   delay = number(0, 3155760000), at = number(0, 4102444800),
-  headers = function(value) return type(value) == 'table' end,
+  headers = function(value) return type(value) == 'table' and texts(value) end,
   uuid = function(value) return type(value) == 'string' and #value == 36 and match(value, '^%x+%-%x+%-%x+%-%x+%-%x+$') end,
   unique = function(value)
-    return type(value) == 'table' and named(value.key)
+    if type(value) ~= 'table' then return false end
+    for name in pairs(value) do
+      if not UNIQUE[name] then return false end
+    end
+    return named(value.key)
       and (value.within == nil or number(0.000001, 3155760000)(value.within))
       and (value['until'] == nil or value['until'] == 'started' or value['until'] == 'finished')
   end,
@@ -39,6 +53,12 @@ if #args > 1048576 then return redis.error_reply('PACKHORSE args have more than 
 for name, value in pairs(said) do
   if not CHECKS[name] then return redis.error_reply('PACKHORSE there is no option ' .. name) end
   if not CHECKS[name](value) then return redis.error_reply('PACKHORSE this is nothing for the option ' .. name) end
+end
+
+for name in pairs(said.headers or {}) do
+  if TAKEN[name] then
+    return redis.error_reply('PACKHORSE a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation')
+  end
 end
 
 local function micros(seconds) return int((seconds or 0) * 1000000) end

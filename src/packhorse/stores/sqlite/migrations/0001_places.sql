@@ -221,11 +221,17 @@ BEGIN
                 said.type = 'object'
                 AND json_type(said.value, '$.key') = 'text'
                 AND length(CAST(json_extract(said.value, '$.key') AS BLOB)) BETWEEN 1 AND 255
+                AND coalesce(json_type(said.value, '$.within'), 'real') IN ('integer', 'real')
                 AND coalesce(json_extract(said.value, '$.within'), 1) BETWEEN 0.000001 AND 3155760000
+                AND coalesce(json_type(said.value, '$.until'), 'text') = 'text'
                 AND coalesce(json_extract(said.value, '$.until'), 'started') IN ('started', 'finished')
+                AND NOT EXISTS (SELECT 1 FROM json_each(said.value) AS word WHERE word.key NOT IN ('key', 'within', 'until'))
         END,
         false
     );
+    SELECT RAISE(ABORT, 'packhorse: a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation')
+    FROM json_each(NEW.options, '$.headers') AS header
+    WHERE header.key IN ('packhorse', 'correlation_id', 'traceparent', 'tracestate', 'tenant', 'user');
 
     UPDATE packhorse_moment SET at = max(
         at, CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
