@@ -20,7 +20,7 @@ def kill_workers_and_producers(
 
     With ``ahead``, no more than so many jobs may be left to do before the next one is killed.
     """
-    done = 0
+    done = workers = 0
 
     def keeping_up() -> bool:
         nonlocal done
@@ -42,6 +42,7 @@ def kill_workers_and_producers(
             time.sleep(chance.uniform(0, LIFE))
             tally.expect(victim.kill(), f"a process ended by itself with {victim.code}")
             tally.kills += 1
+            workers += roles[0] is not producer
             everyone[:] = [*everyone[1:], roles[0]()]
             roles.rotate(-1)
         until(lambda: scene.gate.made >= jobs, "the producer to make the last jobs")
@@ -49,4 +50,6 @@ def kill_workers_and_producers(
     tally.add(answer)
     tally.expect(answer["jobs"] >= jobs, f"only {answer['jobs']} jobs were made")
     tally.expect(answer["hit"] >= kills // 10, f"only {answer['hit']} jobs lost a lease: the kills hit nothing")
-    tally.notes.append(f"{answer['hit']:,} jobs lost a lease and ran again")
+    tally.notes.append(
+        f"{workers:,} of {kills:,} kills were of workers; {answer['hit']:,} jobs lost a lease and ran again"
+    )
