@@ -3,6 +3,8 @@
 import asyncio
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -25,6 +27,23 @@ STORES = [kind for kind in kinds() if kind in Factories.KINDS]
 ADAPTERS = [(kind, name) for kind in STORES for name in Factories.KINDS[kind]]
 COMMITTING = [(kind, name) for kind in STORES for name in Factories.COMMITTING[kind]]
 AT_ONCE = exponential(0)
+
+
+PRODUCER = """
+import select, sys, time
+from packhorse import App
+
+waits = []
+app = App(sys.argv[1])
+app.sync.open()
+print("open", flush=True)
+while not select.select([sys.stdin], [], [], 0.01)[0]:
+    sent = time.monotonic()
+    app.sync.queue("elsewhere").enqueue("quick", {})
+    waits.append(time.monotonic() - sent)
+print(len(waits), max(waits), flush=True)
+app.sync.close()
+"""  # enqueues until it is told to stop, and says how often and how long it took at the longest
 
 
 class Mine:
@@ -239,7 +258,9 @@ def test_a_task_in_a_child_process_cannot_have_a_transaction():
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind == "sqlite"])
-async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_and_a_half(live: App, mine: Mine):
+async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_and_a_half(
+    live: App, mine: Mine, url: str
+):
     told: list[tuple[Name, Any]] = []
     live.telemetry.on(lambda name, fields: told.append((name, dict(fields))))
     ended = threading.Event()
@@ -258,6 +279,10 @@ async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_
 
     began = asyncio.Event()
     await live.open()
+    command = [sys.executable, "-c", PRODUCER, url]
+    other = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    assert await other.stdout.readline() == b"open\n"
     async with live.worker(concurrency=4, lease=12):
         job = await slow.enqueue()
         await began.wait()
@@ -267,8 +292,12 @@ async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_
             await quick.enqueue()
             longest = max(longest, time.monotonic() - sent)
         await job.result(20)
+    printed, _ = await other.communicate(b"stop\n")
+    count, longest_of_other = map(float, printed.split())
 
     assert longest < 2.5
+    assert 1 < longest_of_other < 2.5, "it does not wait for the transaction, or for too long"
+    assert count > 10
     assert mine.rows() == [1]
     names = [name for name, _ in told]
     assert (names.count(Name.ROLLED_BACK), names.count(Name.LOST), names.count(Name.LEASE_LOST)) == (1, 0, 0)
