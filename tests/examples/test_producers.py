@@ -139,7 +139,7 @@ async def test_node_enqueues(app: App, kind: str, url: str, tmp_path: Path):
 def install(node: Path, folder: Path, package: str) -> None:
     """Install a package of Node beside a program, as a user would; where there is no registry, nothing can be shown."""
     npm = [str(node / "bin" / "node"), str(node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
-    command = [*npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), package]
+    command = [*npm, "install", "--no-audit", "--no-fund", "--fetch-retries=0", "--prefix", str(folder), package]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     if any(f"code {fault}" in done.stderr for fault in UNREACHED):
         pytest.skip(f"npm reaches no registry to install {package} from: {done.stderr[:300]}")
