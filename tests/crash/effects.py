@@ -15,7 +15,8 @@ import msgspec
 from packhorse.engine.context import current
 from packhorse.engine.policy import Policy
 from packhorse.engine.registry import Entry, Run
-from packhorse.engine.tx import FROM_STORE
+from packhorse.engine.tx import FROM_STORE, Opens
+from packhorse.jobs.sessions import Factory
 from packhorse.model.backoff import Backoff
 from packhorse.model.job import NewJob, State
 from tests.crash.family import ask
@@ -50,7 +51,7 @@ def table(scene: Scene) -> str:
 
 def begin(scene: Scene) -> None:
     """Make the table, and let workers know the tasks that write to it."""
-    scene.make, scene.doomed, scene.more = writing, doomed, tasks(table(scene))
+    scene.make, scene.doomed, scene.more = writing, doomed, tasks(scene)
     ask(lambda: run(scene, f"drop table if exists {table(scene)}"))
     ask(lambda: run(scene, f"create table {table(scene)} (job text, token text)"))
 
@@ -116,17 +117,30 @@ def writing(id: bytes) -> NewJob:
     chance = random.Random(id)
     pause = chance.uniform(0, 0.004) if chance.random() < 0.2 else 0.0
     if doomed(id.hex()):
-        return job("doom", id, pause=pause)
-    task = "write_in_thread" if chance.random() < 0.3 else "write"
+        return job("doom_in_session" if chance.random() < 0.2 else "doom", id, pause=pause)
+    [task] = chance.choices(("write", "write_in_thread", "write_in_session"), (6, 3, 1))
     return job(task, id, pause=pause, again=chance.random() < 0.05)
 
 
-def tasks(table: str) -> list[Entry]:
+def session(scene: Scene) -> Any:
+    """A connection of the user's own."""
+    if scene.kind == "postgres":
+        import psycopg
+
+        return psycopg.connect(scene.url)
+    import sqlite3
+
+    file = sqlite3.connect(scene.url.removeprefix("sqlite:///"), timeout=30)
+    file.execute("pragma wal_autocheckpoint = 0")  # as the page on transactions says
+    return file
+
+
+def tasks(scene: Scene) -> list[Entry]:
     """Tasks that write rows; what each leaves as an effect names the same attempt."""
 
     def statement() -> str:
         lease = current().lease
-        return f"insert into {table} values ('{lease.id.hex()}', '{lease.token.hex()}')"
+        return f"insert into {table(scene)} values ('{lease.id.hex()}', '{lease.token.hex()}')"
 
     def leave() -> None:
         ctx = current()
@@ -146,17 +160,29 @@ def tasks(table: str) -> list[Entry]:
             raise ConnectionError("once more")
         leave()
 
+    def write_in_session(pause: float, again: bool = False) -> None:
+        current().tx.execute(statement())
+        time.sleep(pause)
+        if again and current().attempt == 1:
+            raise ConnectionError("once more")
+        leave()
+
     async def doom(pause: float) -> None:
         await write(pause)
         raise ValueError("never")
 
+    def doom_in_session(pause: float) -> None:
+        write_in_session(pause)
+        raise ValueError("never")
+
     policy = msgspec.structs.replace(POLICY, backoff=SOON)
     short = msgspec.structs.replace(policy, attempts=2)
-    ways: list[tuple[Callable[..., Any], Run, Policy]] = [
-        (write, Run.ASYNC, policy),
-        (write_in_thread, Run.THREAD, policy),
-        (doom, Run.ASYNC, short),
+    own = Factory(lambda: session(scene))
+    ways: list[tuple[Callable[..., Any], Run, Policy, Opens]] = [
+        (write, Run.ASYNC, policy, FROM_STORE),
+        (write_in_thread, Run.THREAD, policy, FROM_STORE),
+        (write_in_session, Run.THREAD, policy, own),
+        (doom, Run.ASYNC, short, FROM_STORE),
+        (doom_in_session, Run.THREAD, short, own),
     ]
-    return [
-        Entry(name=call.__name__, call=call, run=run, policy=how, transaction=FROM_STORE) for call, run, how in ways
-    ]
+    return [Entry(name=call.__name__, call=call, run=run, policy=how, transaction=tx) for call, run, how, tx in ways]
