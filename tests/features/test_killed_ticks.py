@@ -26,8 +26,7 @@ async def test_i8_each_tick_is_one_job_and_none_is_missing_while_workers_are_kil
     now = datetime.fromtimestamp(await (await live.store()).ping() // SECOND, UTC)
     expected = [now + AHEAD + timedelta(seconds=n) for n in range(SECONDS)]
     for number in range(SCHEDULES):
-        life = {"start": expected[0], "end": expected[-1]}
-        await live.schedules.put(f"s{number}", every("1s"), call, overlap="allow", **life)
+        await live.schedules.put(f"s{number}", every("1s"), call, overlap="allow", start=expected[0], end=expected[-1])
     killing = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.features.killing", "ticks", str(LEASE), str(seed), env=place.environment
     )
