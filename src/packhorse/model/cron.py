@@ -102,6 +102,10 @@ def cron(
     given = (second, minute, hour, day, month, weekday)
     if (text is None) == all(field is None for field in given):
         raise InvalidSchedule(f"cron({text!r})", "give an expression, or fields by name, and not both")
+    if text is not None and not isinstance(text, str):
+        raise InvalidSchedule(f"cron({text!r})", "an expression is text")
+    if not isinstance(tz, str):
+        raise InvalidSchedule(f"tz={tz!r}", "the name of a time zone is text")
     rule = Cron(_named(given) if text is None else text, tz)
     zone_of(tz)
     try:

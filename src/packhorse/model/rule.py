@@ -14,6 +14,7 @@ from packhorse.model.duration import Duration, micros
 SHORTEST = caps.SECOND
 WINDOW = timedelta(minutes=1)
 FEW = 5
+ROUND = timedelta(days=9 * 366)  # from one 29 February to the next, at most
 
 
 class Every(msgspec.Struct, frozen=True, tag="every"):
@@ -27,6 +28,11 @@ class Every(msgspec.Struct, frozen=True, tag="every"):
         """The first tick after a moment."""
         interval = timedelta(microseconds=self.interval)
         return self.start + interval * max(0, (moment - self.start) // interval + 1)
+
+    def before(self, moment: datetime) -> datetime | None:
+        """The last tick before a moment."""
+        count = -((self.start - moment) // timedelta(microseconds=self.interval)) - 1
+        return None if count < 0 else self.start + timedelta(microseconds=self.interval) * count
 
     def describe(self) -> str:
         """What it means, in words."""
@@ -45,7 +51,8 @@ def every(interval: Duration, *, start: datetime | None = None) -> Every:
         raise InvalidSchedule(f"every({interval!r})", "it is shorter than a second")
     if start is not None and start.tzinfo is None:
         raise InvalidSchedule(f"start={start!r}", "give a datetime that has a time zone")
-    text = interval if isinstance(interval, str) else f"{length / caps.SECOND:g}s"
+    whole, part = divmod(length, caps.SECOND)
+    text = interval if isinstance(interval, str) else f"{whole}.{part:06}".rstrip("0").rstrip(".") + "s"
     return Every(text, length, EPOCH if start is None else start.astimezone(UTC))
 
 
@@ -60,6 +67,14 @@ def upcoming(rule: Rule, after: datetime) -> Iterator[datetime]:
     while tick is not None:
         yield tick
         tick = rule.after(tick)
+
+
+def before(rule: Rule, moment: datetime) -> datetime | None:
+    """The last tick before a moment; None if there is none in the years in which a rule comes round."""
+    if isinstance(rule, Every):
+        return rule.before(moment)
+    found = latest(rule, moment - ROUND, moment - datetime.resolution, 1)
+    return found[0] if found else None
 
 
 def latest(rule: Rule, after: datetime, until: datetime, count: int) -> list[datetime]:
