@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from packhorse.model import backoff, caps
+from packhorse.model.alarm import failed
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
+from packhorse.model.job import State
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
@@ -43,13 +45,16 @@ class Caretaker:
                 all_of_them.create_task(self._keep(duty))
 
     async def _keep(self, duty: Duty) -> None:
-        pause, failures = round(duty.every * self._chance() / 2), 0
+        pause, failures, stood = round(duty.every * self._chance() / 2), 0, False
         while True:
             due = self._clock.steady() + pause
             await self._clock.sleep(pause)
-            if self._clock.steady() > due + duty.every:
-                pause = SOON  # this process stood still: first it sees to its own leases, or it would take them back
+            if not stood and self._clock.steady() > due + duty.every:
+                # this process stood still: first it sees to its own leases, or it would take them back; but once only,
+                # for a loop that is always late would never come to its duties
+                pause, stood = SOON, True
                 continue
+            stood = False
             try:
                 more = await duty.run()
                 failures = 0
@@ -69,6 +74,11 @@ def duties(
         lost = await store.jobs.reap(BATCH, max_lost=max_lost)
         for one in lost:
             telemetry.emit(Name.LOST, job=one.id, count=one.lost, detail=one.state)
+        if dead := [one.id for one in lost if one.state is State.DEAD]:
+            jobs = await store.jobs.get(dead)
+            told = [event for job in jobs if job is not None for event in failed(job.id, job.headers)]
+            if told:
+                await store.streams.publish(told)
         return len(lost) == BATCH
 
     async def release() -> bool:

@@ -7,8 +7,9 @@ import msgspec
 from packhorse.engine.bell import Bell
 from packhorse.engine.context import Context
 from packhorse.model import caps
+from packhorse.model.alarm import failed
 from packhorse.model.lease import Settlement
-from packhorse.model.outcome import Held
+from packhorse.model.outcome import Dead, Held
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -30,6 +31,9 @@ class Settler:
         """Something ended, told on the loop."""
         if self._holding:
             self._hold()
+        if isinstance(settlement.outcome, Dead) and not settlement.effects:
+            told = failed(settlement.lease.id, settlement.lease.headers)
+            settlement = msgspec.structs.replace(settlement, effects=told) if told else settlement
         self._waiting.append(Ended(settlement, ctx))
         self._bell.ring()
 
