@@ -1,6 +1,7 @@
 """What tests of schedules share: a day to begin with, time that passes, and the ticks that were made."""
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from packhorse import App, Call, Task
@@ -10,9 +11,35 @@ from tests.features.making import SECOND, everything
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def begin() -> TurnedClock:
-    """A clock that stands at the beginning."""
-    return TurnedClock(round(BEGIN.timestamp()) * SECOND)
+class SetClock(TurnedClock):
+    """A clock that somebody may set back as well; what is steady goes on."""
+
+    def __init__(self, now: int) -> None:
+        super().__init__(now)
+        self._lost = 0
+
+    def steady(self) -> int:
+        return self._now + self._lost
+
+    def back(self, duration: int) -> None:
+        """Set it back."""
+        self._now -= duration
+        self._lost += duration
+
+
+def begin(skew: int = 0) -> SetClock:
+    """A clock that stands at the beginning, or beside it."""
+    return SetClock(round(BEGIN.timestamp()) * SECOND + skew)
+
+
+def moved(minutes: int) -> str:
+    """So many minutes after the beginning, as ``ticks`` says it."""
+    return (BEGIN + timedelta(minutes=minutes)).isoformat()[5:16]
+
+
+def each(step: int, last: int) -> list[int]:
+    """The numbers from a step to the last."""
+    return list(range(step, last + 1, step))
 
 
 def at(text: str) -> datetime:
@@ -23,6 +50,11 @@ def at(text: str) -> datetime:
 async def ticks(app: App, **wanted: Any) -> list[str]:
     """The ticks that have a job, in their order."""
     return sorted(str(job.headers["tick"])[5:16] for job in await everything(app, **wanted) if "tick" in job.headers)
+
+
+async def alarms(app: App) -> list[dict[str, Any]]:
+    """The events about runs that did not go as they should."""
+    return [json.loads(event.data) for event in await (await app.store()).streams.read("packhorse.schedules")]
 
 
 async def pass_time(app: App, clock: TurnedClock, total: int, step: int) -> None:

@@ -1,18 +1,23 @@
 """What goes wrong with schedules: runs that fail, come late or never; wishes that are refused."""
 
-import json
+import asyncio
 from datetime import datetime, timedelta
 
 import pytest
 
-from packhorse import InvalidInput, Tick, every
-from packhorse.errors import InvalidSchedule
+from packhorse import InvalidInput, Tick, constant, every
+from packhorse.engine.caretaker import duties
+from packhorse.errors import InvalidSchedule, JobFailed
+from packhorse.model import caps
+from packhorse.model.codec import About, Codec
 from packhorse.model.effect import Put
+from packhorse.schedules.firing import EXPECTED
 from packhorse.schedules.schedule import KIND
 from packhorse.telemetry.names import Name
 from packhorse.testing.clock import TurnedClock
 from tests.features.making import DAY, HOUR, MINUTE, SECOND, everything, run
-from tests.features.scheduling import BEGIN, begin, elsewhere, nothing, pass_time, ticks
+from tests.features.scheduling import BEGIN, alarms, begin, elsewhere, nothing, pass_time, ticks
+from tests.making import take
 
 
 @pytest.fixture
@@ -40,6 +45,83 @@ async def test_one_schedule_that_cannot_be_fired_stops_no_other(app, clock):
     assert told == ["fire bad"] * 3
 
 
+class NoKey:
+    """A seal whose key this process was not given."""
+
+    mark, required = "k", True
+
+    def close(self, data: bytes, about: About) -> bytes:
+        raise PermissionError("no key here")
+
+    def open(self, data: bytes, about: About) -> bytes:
+        raise PermissionError("no key here")
+
+
+@pytest.mark.parametrize("catch_up", ["skip", "latest", "all"])
+async def test_what_one_process_cannot_fire_another_does(make, clock, catch_up):
+    unfit, fit = make(clock=clock), make(clock=clock)
+    unfit.desk._codec = Codec(NoKey())
+    told: list[str] = []
+    unfit.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.DUTY_FAILED)
+    await fit.schedules.put("s", every("1h"), elsewhere(fit), catch_up=catch_up, overlap="allow")
+    clock.turn(HOUR)
+
+    for _ in range(3):
+        assert await unfit.schedules.fire() == 0
+    assert told == ["fire s"]
+    assert await fit.schedules.fire() == 1
+
+    clock.turn(HOUR)
+    assert await unfit.schedules.fire() == 0
+    assert await fit.schedules.fire() == 1
+    assert await ticks(fit) == ["03-01T01:00", "03-01T02:00"]
+    assert told == ["fire s"] * 2
+
+
+async def test_many_that_cannot_be_fired_stand_in_the_way_of_none(app, clock):
+    store = await app.store()
+    bad = [Put(KIND, f"bad{n}", b"{}", due=clock.now() + 1) for n in range(caps.ITEMS)]
+    await store.records.put(bad)
+    await app.schedules.put("good", every("1h"), elsewhere(app), overlap="allow")
+
+    await pass_time(app, clock, 2 * HOUR, HOUR)
+
+    assert await ticks(app) == ["03-01T01:00", "03-01T02:00"]
+
+
+async def test_a_record_that_cannot_be_read_is_told_and_hides_no_other(make, clock):
+    app = make(clock=clock, release="2")
+    await app.schedules.put("good", every("1h"), elsewhere(app), expect_within="5m")
+    app.schedule(every("1h"), name="bad")(nothing(app))
+    app.schedule(every("1h"), name="mine")(app.registry.task("nothing"))
+    store, told = await app.store(), []
+    app.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.DUTY_FAILED)
+    await store.records.put([Put(KIND, "bad", b'{"rule": "of a later release"}')])
+
+    assert [schedule.name for schedule in (await app.schedules.find()).items] == ["good"]
+    assert await app.schedules.declare() == ["mine"]
+    assert set(told) == {"read bad", "declare bad"}
+    with pytest.raises(InvalidSchedule, match="cannot be read here"):
+        await app.schedules.get("bad")
+    assert await app.schedules.remove("bad")
+
+
+async def test_an_expected_run_that_cannot_be_read_stops_no_other(app, clock):
+    store, told = await app.store(), []
+    app.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.DUTY_FAILED)
+    await store.records.put([Put(EXPECTED, "a/1", b"{}", due=clock.now() + HOUR)])
+    await app.schedules.put("s", every("1h"), elsewhere(app), expect_within="5m")
+    clock.turn(HOUR)
+    await app.schedules.fire()
+    clock.turn(5 * MINUTE)
+
+    await app.schedules.watch()
+    await app.schedules.watch()
+
+    assert [event["event"] for event in await alarms(app)] == ["late"]
+    assert told == ["watch a/1"]
+
+
 async def test_a_failed_run_is_tried_again_and_dies_like_any_job(app, clock):
     @app.schedule(every("1d"))
     @app.task(name="broken", attempts=2)
@@ -57,6 +139,53 @@ async def test_a_failed_run_is_tried_again_and_dies_like_any_job(app, clock):
     assert (job.status, job.attempt) == ("dead", 2)
 
 
+async def test_a_run_is_stopped_at_the_timeout_of_its_task(live):
+    @live.schedule(every("1d"), name="slow")
+    @live.task(name="slow", timeout="100ms", attempts=1)
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async with live.worker():
+        with pytest.raises(JobFailed, match="TimeoutError"):
+            await (await live.schedules.run("slow")).result(timeout=20)
+
+
+async def test_s48_a_scheduled_run_that_fails_for_good_is_an_event_at_once(app, clock):
+    @app.schedule(every("1h"), name="s")
+    @app.task(name="broken", attempts=2, backoff=constant(1))
+    async def broken() -> None:
+        raise RuntimeError("no")
+
+    await app.schedules.declare()
+    clock.turn(HOUR)
+    await app.schedules.fire()
+    await broken.enqueue()
+    await run(app)
+    assert await alarms(app) == [], "it is tried again"
+    clock.turn(2 * SECOND)
+    await run(app)
+
+    [job] = [job for job in await everything(app) if "schedule" in job.headers]
+    tick = "2026-03-01T01:00:00+00:00"
+    assert await alarms(app) == [{"event": "failed", "schedule": "s", "tick": tick, "job": job.id, "count": 1}]
+
+
+async def test_s48_a_scheduled_run_that_was_lost_too_often_is_an_event(app, clock):
+    store = await app.store()
+    [reap, *_] = duties(store, list, lease=30 * SECOND, max_lost=1, telemetry=app.telemetry)
+    await app.schedules.put("s", every("1h"), elsewhere(app))
+    clock.turn(HOUR)
+    await app.schedules.fire()
+    await app.enqueue(elsewhere(app))
+    assert len(await take(store)) == 2
+    clock.turn(HOUR)
+
+    await reap.run()
+    await reap.run()
+
+    assert [(event["event"], event["schedule"]) for event in await alarms(app)] == [("failed", "s")]
+
+
 async def test_s48_a_run_that_does_not_end_in_time_is_told_once(app, clock):
     told: list[tuple[Name, str]] = []
     app.telemetry.on(lambda name, fields: told.append((name, fields["detail"])), Name.RUN_LATE, Name.RUN_MISSED)
@@ -72,8 +201,8 @@ async def test_s48_a_run_that_does_not_end_in_time_is_told_once(app, clock):
     await app.schedules.watch()
 
     assert told == [(Name.RUN_LATE, "late 2026-03-01T01:00:00+00:00")]
-    [event] = await (await app.store()).streams.read("packhorse.schedules")
-    assert json.loads(event.data)["event"] == "late"
+    [event] = await alarms(app)
+    assert event["event"] == "late"
 
 
 async def test_s48_a_run_that_failed_or_was_never_made_is_missed_and_one_that_ended_well_is_not(app, clock):
@@ -99,6 +228,10 @@ async def test_s48_a_run_that_failed_or_was_never_made_is_missed_and_one_that_en
     await app.schedules.watch()
 
     assert told == ["run_missed dead"]
+    assert [(event["event"], event["schedule"]) for event in await alarms(app)] == [
+        ("failed", "dead"),
+        ("missed", "dead"),
+    ]
 
 
 @pytest.mark.parametrize(

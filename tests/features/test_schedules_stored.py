@@ -1,13 +1,14 @@
-"""Schedules at run time, by hand, and from release to release."""
+"""Schedules at run time, and by hand."""
 
 from datetime import datetime
 
 import pytest
 
-from packhorse import Tick, cron, every
-from packhorse.errors import InvalidSchedule, ScheduleNotFound
+from packhorse import App, Tick, cron, every
+from packhorse.errors import InvalidName, InvalidSchedule, ScheduleNotFound
+from packhorse.jobs.portal import PORTAL
 from packhorse.testing.clock import TurnedClock
-from tests.features.making import DAY, HOUR, run
+from tests.features.making import DAY, HOUR, MINUTE, run
 from tests.features.scheduling import BEGIN, at, begin, elsewhere, nothing, pass_time, ticks
 
 
@@ -100,6 +101,10 @@ async def test_a_run_by_hand_has_the_logical_time_that_was_chosen(app, clock, se
     await run(app)
 
     assert sorted(tick.at for tick in seen) == [at("02-01T00:00"), at("02-01T00:00"), BEGIN]
+    assert {(tick.at, tick.previous) for tick in seen} == {
+        (at("02-01T00:00"), at("01-31T00:00")),
+        (BEGIN, at("02-28T00:00")),
+    }
     with pytest.raises(InvalidSchedule, match="time zone"):
         await app.schedules.run("nightly", at=datetime(2026, 1, 1))
 
@@ -119,60 +124,54 @@ async def test_a_backfill_makes_what_was_not_made_one_after_the_other(app, clock
     await run(app)
 
     assert [tick.at for tick in seen[1:]] == [at("02-28T22:00"), at("02-28T23:00"), BEGIN]
+    assert [tick.previous for tick in seen[1:]] == [at("02-28T21:00"), at("02-28T22:00"), at("02-28T23:00")]
     with pytest.raises(InvalidSchedule, match="after the begin"):
         await app.schedules.backfill("hourly", BEGIN, BEGIN)
 
 
-# -- releases
+async def test_a_backfill_leaves_ticks_that_are_still_to_come(app, clock):
+    await app.schedules.put("hourly", every("1h"), elsewhere(app), overlap="allow")
+    clock.turn(HOUR + MINUTE)
+
+    assert await app.schedules.backfill("hourly", BEGIN, at("03-01T05:00")) == 2
+    assert await ticks(app) == ["03-01T00:00", "03-01T01:00"]
 
 
-async def test_a_lower_release_never_overwrites_what_a_higher_one_declared(make, clock):
-    old, new = make(clock=clock, release="1.9"), make(clock=clock, release="1.10")
-    old.schedule(every("1h"), name="s")(nothing(old))
-    new.schedule(every("2h"), name="s")(nothing(new))
+@pytest.mark.parametrize("policies", [{}, {"overlap": "queue"}, {"overlap": "allow", "expect_within": "1h"}])
+async def test_a_schedule_of_any_name_that_is_taken_can_be_fired(app, clock, policies):
+    longest = "é" * 127 + "x"
+    await app.schedules.put(longest, every("1h"), elsewhere(app), **policies)
+    with pytest.raises(InvalidName, match="255"):
+        await app.schedules.put(longest + "x", every("1h"), elsewhere(app))
+    with pytest.raises(InvalidName, match="255"):
+        app.schedule(every("1h"), name=longest + "x")(nothing(app))
 
-    for app in (old, new, old, new, old):  # a rolling deploy, restarting in turn
-        await app.schedules.declare()
-
-    schedule = await old.schedules.get("s")
-    assert (schedule.rule, schedule.release) == (every("2h"), "1.10")
-
-
-async def test_a_higher_release_disables_what_it_no_longer_declares_and_a_lower_one_does_not(make, clock):
-    old, new = make(clock=clock, release="1"), make(clock=clock, release="2")
-    old.schedule(every("1h"), name="gone")(nothing(old))
-    for app in (old, new):
-        app.schedule(every("1h"), name="kept")(nothing(app) if app is new else app.registry.task("nothing"))
-    await old.schedules.declare()
-    assert await new.schedules.declare() == ["kept", "gone"]
-    assert await old.schedules.declare() == []
-
-    assert (await new.schedules.get("gone")).disabled
-    assert not (await new.schedules.get("kept")).disabled
-
-
-async def test_without_a_release_nothing_is_disabled_until_sync_says_so(make, clock):
-    old, new = make(clock=clock), make(clock=clock)
-    old.schedule(every("1h"), name="gone")(nothing(old))
-    new.schedule(every("1h"), name="kept")(nothing(new))
-    await new.schedules.put("by-hand", every("1h"), elsewhere(new))
-    await old.schedules.declare()
-    assert await new.schedules.declare() == ["kept"]
-    assert await new.schedules.next("gone", 1)
-
-    assert await new.schedules.sync() == ["gone"]
-    assert await new.schedules.next("gone", 1) == []
-    assert await new.schedules.next("by-hand", 1)
-
-
-async def test_declaring_again_changes_nothing_and_forgets_no_tick_that_is_due(make, clock):
-    app = make(clock=clock)
-    app.schedule(every("1h"), name="s", overlap="allow")(nothing(app))
-    await app.schedules.declare()
     clock.turn(HOUR)
-    assert await app.schedules.declare() == []
-    changed = make(clock=clock)
-    changed.schedule(every("1h"), name="s", overlap="allow", expect_within="5m")(nothing(changed))
-    assert await changed.schedules.declare() == ["s"]
 
     assert await app.schedules.fire() == 1
+
+
+def test_code_without_an_event_loop_has_the_same(tmp_path, clock):
+    app = App(f"sqlite:///{tmp_path}/sync.db", clock=clock)
+    schedules, seen = app.sync.schedules, []
+
+    @app.schedule(every("1h"), name="s")
+    def handler(tick: Tick) -> None:
+        seen.append(tick.at)
+
+    assert schedules.declare() == ["s"]
+    assert schedules.put("other", every("1h"), elsewhere(app)).name == "other"
+    assert [schedule.name for schedule in schedules.find().items] == ["other", "s"]
+    schedules.pause("other")
+    assert schedules.next("other") == []
+    schedules.resume("other")
+    assert schedules.next("other", 1) == [at("03-01T01:00")]
+    assert schedules.remove("other")
+    clock.turn(HOUR)
+    assert schedules.fire() == 1
+    assert schedules.get("s").last == at("03-01T01:00")
+    assert schedules.backfill("s", BEGIN, at("03-01T02:00")) == 1
+    assert schedules.run("s", at=BEGIN).status() == "ready"
+    assert schedules.sync() == []
+    app.sync.close()
+    PORTAL.stop()

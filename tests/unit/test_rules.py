@@ -12,7 +12,8 @@ from cronsim import CronSim
 
 from packhorse.errors import InvalidSchedule, InvalidTime
 from packhorse.model.cron import Cron, cron
-from packhorse.model.rule import every, latest, ticks, upcoming
+from packhorse.model.rule import before, every, latest, ticks, upcoming
+from packhorse.schedules.schedule import names
 
 
 def at(text: str) -> datetime:
@@ -240,3 +241,48 @@ def test_rules_say_what_they_mean():
 def test_a_rule_survives_being_stored():
     for rule in (cron("@daily", tz="Europe/Paris"), every("90s"), every("1h", start=at("2026-01-01T00:10"))):
         assert msgspec.json.decode(msgspec.json.encode(rule), type=Cron | type(every(1))) == rule
+
+
+@pytest.mark.parametrize("text", [5, b"@daily", ["@daily"], 0])
+def test_what_is_no_text_is_refused(text):
+    with pytest.raises(InvalidSchedule, match="text"):
+        cron(text)
+    with pytest.raises(InvalidSchedule, match="text"):
+        cron("@daily", tz=text)
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [(timedelta(days=14), "1209600s"), (1.5, "1.5s"), (timedelta(seconds=1, microseconds=1), "1.000001s"), (60, "60s")],
+)
+def test_the_text_of_an_interval_is_exact(interval, text):
+    assert every(interval).text == text
+    assert every(text).interval == every(interval).interval
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        cron("*/7 * * * *"),
+        cron("30 2 * * *", tz="Europe/Paris"),
+        cron("0 0 29 2 *"),
+        every("90s"),
+        every("1h", start=at("2026-01-01T00:10")),
+    ],
+)
+def test_the_tick_before_a_moment_is_the_one_whose_next_comes_after(rule):
+    ticks = list(islice(upcoming(rule, at("2026-01-01T00:00")), 20))
+    assert [before(rule, tick) for tick in ticks[1:]] == ticks[:-1]
+    assert [before(rule, tick + timedelta(microseconds=1)) for tick in ticks] == ticks
+
+
+def test_before_its_first_tick_there_is_none():
+    assert before(every("1h", start=at("2026-01-01T00:10")), at("2026-01-01T00:10")) is None
+    assert before(every("1h", start=at("2026-01-01T00:10")), at("2025-01-01T00:10")) is None
+
+
+def test_rules_that_read_alike_are_told_apart_by_their_zones():
+    rules = [cron("@daily", tz="Europe/Paris"), cron("@daily"), cron("@hourly")]
+    assert names("report", rules) == ["report @daily Europe/Paris", "report @daily UTC", "report @hourly"]
+    with pytest.raises(InvalidSchedule, match="same rule twice"):
+        names("report", [cron("@daily"), cron("@daily")])

@@ -1,7 +1,6 @@
 """All schedules of an app: declared in code, put at run time, looked at, paused, run by hand."""
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,11 +15,14 @@ from packhorse.model.ids import new_id
 from packhorse.model.page import Page
 from packhorse.model.record import Record
 from packhorse.model.rule import Rule, ticks
-from packhorse.schedules.duty import fire_due, watch_runs
-from packhorse.schedules.firing import decoded, job_id, job_of, put
+from packhorse.schedules.duty import Asides, fire_due
+from packhorse.schedules.firing import Unreadable, decoded, job_id, job_of, put
+from packhorse.schedules.release import rank
 from packhorse.schedules.schedule import KIND, Policies, Schedule, What, checked, names, ruled, time_of
+from packhorse.schedules.watching import watch_runs
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.names import Name
 
 if TYPE_CHECKING:
     from packhorse.jobs.desk import Desk
@@ -35,6 +37,7 @@ class Schedules:
     def __init__(self, desk: "Desk", *, release: str | None, telemetry: Telemetry) -> None:
         self._desk, self._release, self._telemetry = desk, release, telemetry
         self._declared: dict[str, Schedule] = {}
+        self._aside: Asides = {}
 
     # -- declaring
 
@@ -61,45 +64,52 @@ class Schedules:
         """
         changed = [name for name, schedule in self._declared.items() if await self._declare(schedule)]
         if self._release is not None:
-            changed += await self._disable(lambda old: _rank(old.release) < _rank(self._release))
+            changed += await self._disable(lambda old: rank(old.release) < rank(self._release))
         return changed
 
     async def sync(self) -> list[str]:
-        """Store what is declared in code, disable what the same modules declare no more, and say what was changed."""
+        """Store what is declared in code, disable what the same modules declare no more, and say what was changed.
+
+        What a higher release declared stays as it is here too.
+        """
         changed = [name for name, schedule in self._declared.items() if await self._declare(schedule)]
-        return changed + await self._disable(lambda _: True)
+        return changed + await self._disable(lambda old: rank(old.release) <= rank(self._release))
 
     async def _declare(self, new: Schedule) -> bool:
         def merged(old: Schedule | None) -> Schedule | None:
             if old is None:
                 return new
-            if _rank(old.release) > _rank(new.release) or (
-                old.same(new) and not old.disabled and old.release == new.release
-            ):
+            if rank(old.release) > rank(new.release):
+                if old.disabled or not old.same(new):
+                    self._telemetry.emit(Name.OUTRANKED, detail=f"{new.name} of {old.release} over {new.release}")
+                return None
+            if old.same(new) and not old.disabled and old.release == new.release:
                 return None
             return replace(new, paused=old.paused, last=old.last)
 
-        return await self._change(new.name, merged)
+        try:
+            return await self._change(new.name, merged)
+        except Unreadable as error:  # perhaps a newer one can read it; all others go on
+            self._telemetry.emit(Name.DUTY_FAILED, detail=f"declare {new.name}", error=error)
+            return False
 
     async def _disable(self, which: Callable[[Schedule], bool]) -> list[str]:
         sources = {schedule.source for schedule in self._declared.values()}
-        gone = []
-        async for schedule in self._all():
-            if schedule.name in self._declared or schedule.source not in sources or schedule.disabled:
-                continue
-            if which(schedule) and await self._change(schedule.name, self._disabled):
-                gone.append(schedule.name)
-        return gone
 
-    def _disabled(self, old: Schedule | None) -> Schedule | None:
-        """In the name of this release, so that a lower one does not bring it back."""
-        return None if old is None else replace(old, disabled=True, release=self._release or old.release)
+        def disabled(old: Schedule | None) -> Schedule | None:
+            """In the name of this release, so that a lower one does not bring it back."""
+            if old is None or old.disabled or old.source not in sources or not which(old):
+                return None
+            return replace(old, disabled=True, release=self._release)
+
+        found = [one.name async for one in self._all() if one.name not in self._declared and disabled(one) is not None]
+        return [name for name in found if await self._change(name, disabled)]
 
     # -- at run time
 
     async def put(self, name: str, rule: Rule, call: Call[Any], **said: Unpack[Policies]) -> Schedule:
         """Store a schedule that makes this call, or change the one of this name. What is paused stays so."""
-        caps.key("schedule", name)
+        caps.name("schedule", name)
         policies, by_clock = checked(**said)
         made = _made(name, ruled(rule, by_clock), _what(call), policies, release=None, source=None)
 
@@ -129,9 +139,10 @@ class Schedules:
         return decoded(await self._record(name))
 
     async def find(self, prefix: str = "", *, limit: int = 100, cursor: str | None = None) -> Page[Schedule]:
-        """Those whose name begins with a prefix, in the order of their names, page by page."""
+        """Those whose name begins with a prefix, in the order of their names, page by page; what cannot be read is told
+        and left out."""
         page = await (await self._store()).records.find(KIND, prefix=prefix, limit=limit, cursor=cursor)
-        return Page(tuple(decoded(record) for record in page.items), page.cursor)
+        return Page(tuple(self._readable(page.items)), page.cursor)
 
     async def next(self, name: str, count: int = 5) -> list[datetime]:
         """Its next ticks; none while it is paused or disabled."""
@@ -142,7 +153,7 @@ class Schedules:
 
     async def fire(self) -> int:
         """Fire what is due at this moment, as every worker does all the time, and say how many ticks."""
-        return await fire_due(self._desk, await self._store(), self._telemetry)
+        return await fire_due(self._desk, await self._store(), self._telemetry, self._aside)
 
     async def watch(self) -> None:
         """Look whether runs end as expected, as every worker does now and then."""
@@ -152,20 +163,22 @@ class Schedules:
         """Run it once more, for this logical time or for now, whatever its rule says."""
         schedule = await self.get(name)
         tick = await self._now() if at is None else _zoned("at", at)
-        job = job_of(self._desk, schedule, tick, id=new_id(), overlap="allow")
+        made = schedule.tick(tick, schedule.before(tick))
+        job = job_of(self._desk, schedule, made, id=new_id(), overlap="allow")
         [receipt] = await self._desk.send([job])
         return JobHandle(self._desk, receipt.id, created=receipt.created)
 
     async def backfill(self, name: str, begin: datetime, end: datetime) -> int:
         """Make the runs of all ticks between two times (the first included, the last not) that were not made, one after
-        the other; says how many."""
+        the other; says how many. Ticks that are still to come are left to come."""
         schedule, made = await self.get(name), 0
         if _zoned("end", end) <= _zoned("begin", begin):
             raise InvalidSchedule(f"end={end}", "it does not lie after the begin")
-        batch = []
-        for tick in _within(schedule, begin, end):
-            id = job_id(self._desk.namespace, name, tick)  # noqa: A001
-            batch.append(job_of(self._desk, schedule, tick, id=id, overlap="queue"))
+        batch, previous = [], schedule.before(_zoned("begin", begin))
+        for at in _within(schedule, begin, end, await self._now()):
+            id = job_id(self._desk.namespace, name, at)  # noqa: A001
+            batch.append(job_of(self._desk, schedule, schedule.tick(at, previous), id=id, overlap="queue"))
+            previous = at
             if len(batch) == caps.ITEMS:
                 made += sum(receipt.created for receipt in await self._desk.send(batch))
                 batch = []
@@ -184,6 +197,13 @@ class Schedules:
         if record is None:
             raise ScheduleNotFound(name)
         return record
+
+    def _readable(self, records: Iterable[Record]) -> Iterator[Schedule]:
+        for record in records:
+            try:
+                yield decoded(record)
+            except Unreadable as error:
+                self._telemetry.emit(Name.DUTY_FAILED, detail=f"read {record.key}", error=error)
 
     async def _all(self) -> Any:
         cursor: str | None = None
@@ -208,9 +228,10 @@ class Schedules:
             new = change(old)
             if new is None or new == old:
                 return False
-            due = new.due(await self._now())
-            if record is not None and old is not None and old.rule == new.rule and record.due and due:
-                due = record.due  # a tick that is due and was not fired yet is not forgotten
+            now = await self._now()
+            due = new.due(now)
+            if record is not None and old is not None and due:
+                due = _kept(record.due, old, new, now) or due
             [version] = await records.put([put(new, due=due, expect=0 if record is None else record.version)])
             if version is not None:
                 return True
@@ -240,8 +261,17 @@ def _what(call: Call[Any], takes: str | None = None) -> What:
     )
 
 
-def _within(schedule: Schedule, begin: datetime, end: datetime) -> Iterable[datetime]:
-    last = end - datetime.resolution
+def _kept(due: int, old: Schedule, new: Schedule, now: datetime) -> int:
+    """The moment it was to be looked at, so that a change forgets no tick that is due and was not fired yet; 0 if there
+    is no such tick any more."""
+    if not due or (old.rule, old.start, old.end) == (new.rule, new.start, new.end):
+        return due
+    tick = time_of(due)
+    return due if tick <= now and new.after(tick - datetime.resolution) == tick else 0
+
+
+def _within(schedule: Schedule, begin: datetime, end: datetime, now: datetime) -> Iterable[datetime]:
+    last = min(end - datetime.resolution, now)
     if schedule.end is not None:
         last = min(last, schedule.end)
     first = begin if schedule.start is None else max(begin, schedule.start)
@@ -252,9 +282,3 @@ def _zoned(what: str, at: datetime) -> datetime:
     if at.tzinfo is None:
         raise InvalidSchedule(f"{what}={at!r}", "give a datetime that has a time zone")
     return at.astimezone(UTC)
-
-
-def _rank(release: str | None) -> tuple[tuple[int, int, str], ...]:
-    """Releases in their order: numbers in them count as numbers, and none at all is the lowest."""
-    pieces = re.findall(r"\d+|[^\d.\-_+ ]+", release or "")
-    return tuple((1, int(piece), "") if piece.isdigit() else (0, 0, piece) for piece in pieces)

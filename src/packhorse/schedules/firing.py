@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from packhorse.errors import InvalidSchedule
 from packhorse.jobs.call import Call
 from packhorse.jobs.options import Unique
 from packhorse.jobs.queue import Named
 from packhorse.model import codec
-from packhorse.model.effect import Effect, Enqueue, Put
+from packhorse.model.alarm import STREAM, Alarm
+from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.ids import JobId, chosen_id, id_text
 from packhorse.model.job import NewJob
 from packhorse.model.record import Record
 from packhorse.model.rule import latest, ticks
-from packhorse.schedules.schedule import KIND, Overlap, Schedule, moment_of, time_of
+from packhorse.schedules.schedule import KIND, Overlap, Schedule, Tick, moment_of, time_of
 
 if TYPE_CHECKING:
     from packhorse.jobs.desk import Desk
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 EXPECTED = "packhorse.expected"
 FRESH = timedelta(minutes=1)  # a tick later than this was missed, and catch_up says what becomes of it
 MOST = 100  # missed ticks that are caught up with
+COUNTED = 1000  # ticks without a run that one event stands for
 
 _SOON = timedelta(microseconds=1)
 
@@ -36,22 +39,32 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True):
-    """What follows from a schedule whose moment has come: the ticks that fire, and all that is written with them."""
+    """What follows from a schedule whose moment has come: the ticks that fire, those that should have and do not (if
+    someone wants to hear of them), and all that is written with them."""
 
     schedule: str
     ticks: list[datetime]
+    dropped: list[datetime]
     effects: list[Effect]
 
 
 def due_ticks(schedule: Schedule, due: datetime, now: datetime) -> list[datetime]:
-    """The ticks that fire now: all that are fresh, and of those that were missed what the schedule says."""
-    end = now if schedule.end is None else min(now, schedule.end)
-    border = min(end, max(due - _SOON, now - FRESH))
-    fresh = list(ticks(schedule.rule, border, end))
-    if border <= due - _SOON or schedule.catch_up == "skip" or (schedule.catch_up == "latest" and fresh):
-        return fresh
-    missed = latest(schedule.rule, due - _SOON, border, 1 if schedule.catch_up == "latest" else MOST)
-    return missed + fresh
+    """The ticks that fire now: all that are fresh, and of those that were missed what the schedule says.
+
+    Where runs must not overlap there is one at most, the last: the others would only find it in their way.
+    """
+    begin, end = _between(schedule, due, now)
+    border = min(end, max(begin, now - FRESH))
+    found = list(ticks(schedule.rule, border, end))
+    if border > begin and (schedule.catch_up == "all" or (schedule.catch_up == "latest" and not found)):
+        found = latest(schedule.rule, begin, border, MOST if schedule.catch_up == "all" else 1) + found
+    return found[-1:] if schedule.overlap == "skip" else found
+
+
+def _between(schedule: Schedule, due: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """After and until which moments ticks are due."""
+    begin = due if schedule.start is None else max(due, schedule.start)
+    return begin - _SOON, now if schedule.end is None else min(now, schedule.end)
 
 
 def job_id(namespace: str, schedule: str, tick: datetime) -> JobId:
@@ -59,33 +72,56 @@ def job_id(namespace: str, schedule: str, tick: datetime) -> JobId:
     return chosen_id(namespace, "schedule", schedule, str(moment_of(tick)))
 
 
-def job_of(desk: "Desk", schedule: Schedule, tick: datetime, *, id: JobId, overlap: Overlap, at: int = 0) -> NewJob:
+def job_of(
+    desk: "Desk",
+    schedule: Schedule,
+    tick: Tick,
+    *,
+    id: JobId,
+    overlap: Overlap,
+    at: int = 0,
+) -> NewJob:
     """The job that runs a schedule for a tick, now or at a moment."""
     what = schedule.what
-    said: dict[str, Any] = {"headers": {"schedule": schedule.name, "tick": tick.isoformat()}, "at": at}
+    said: dict[str, Any] = {"headers": {"schedule": schedule.name, "tick": tick.at.isoformat()}, "at": at}
     if overlap == "skip":
         said["unique"] = Unique(f"schedule:{schedule.name}", until="finished")
     elif overlap == "queue":
         said["key"] = f"schedule:{schedule.name}"
-    payload = what.payload.encode() if what.takes is None else codec.encode({what.takes: schedule.tick(tick)})
-    return desk.job(Call(Named(desk, what.task, what.queue or "default"), payload, what.wish(**said)), id=id)
+    payload = what.payload.encode() if what.takes is None else codec.encode({what.takes: tick})
+    job = desk.job(Call(Named(desk, what.task, what.queue or "default"), payload, what.wish(**said)), id=id)
+    # one after the other, however many of a key the queue runs at once
+    return msgspec.structs.replace(job, lane_limit=1) if overlap == "queue" else job
 
 
-def move(desk: "Desk", record: Record, now: int) -> Move:
-    """All that follows from a due record, to be written in one step: its next moment, and its jobs."""
-    schedule = decoded(record)
-    fired = due_ticks(schedule, time_of(record.due), time_of(now))
+def move(desk: "Desk", record: Record, schedule: Schedule, now: int, *, busy: bool) -> Move:
+    """All that follows from a due record, to be written in one step: its next moment, and its jobs.
+
+    ``busy`` says that the last run is not over, and that there must be none beside it.
+    """
+    due, moment = time_of(record.due), time_of(now)
+    fired = [] if busy else due_ticks(schedule, due, moment)
     effects: list[Effect] = []
-    for tick in fired:
-        id, at = job_id(desk.namespace, schedule.name, tick), _spread(schedule, tick)  # noqa: A001
-        effects.append(Enqueue(job_of(desk, schedule, tick, id=id, overlap=schedule.overlap, at=at)))
+    for at in fired:
+        id, begin = job_id(desk.namespace, schedule.name, at), _spread(schedule, at)  # noqa: A001
+        tick = schedule.tick(at, schedule.last)
+        effects.append(Enqueue(job_of(desk, schedule, tick, id=id, overlap=schedule.overlap, at=begin)))
         if schedule.expect_within is not None:
-            value = msgspec.json.encode(Expected(schedule.name, tick, id_text(id)))
-            key = f"{schedule.name}/{moment_of(tick)}"
-            effects.append(Put(EXPECTED, key, value, due=moment_of(tick) + schedule.expect_within))
-        schedule = msgspec.structs.replace(schedule, last=tick)
-    effects.append(put(schedule, due=schedule.due(time_of(now)), expect=record.version))
-    return Move(schedule.name, fired, effects)
+            value = msgspec.json.encode(Expected(schedule.name, at, id_text(id)))
+            key = f"{schedule.name}/{moment_of(at)}"
+            effects.append(Put(EXPECTED, key, value, due=moment_of(at) + schedule.expect_within))
+        schedule = msgspec.structs.replace(schedule, last=at)
+    dropped = [] if schedule.expect_within is None else _dropped(schedule, due, moment, fired)
+    if dropped:
+        alarm = Alarm("missed", schedule.name, dropped[-1].isoformat(), count=len(dropped))
+        effects.append(Publish(STREAM, msgspec.json.encode(alarm), schedule.name))
+    effects.append(put(schedule, due=schedule.due(moment), expect=record.version))
+    return Move(schedule.name, fired, dropped, effects)
+
+
+def _dropped(schedule: Schedule, due: datetime, now: datetime, fired: list[datetime]) -> list[datetime]:
+    """The last of the ticks that have no run."""
+    return [tick for tick in latest(schedule.rule, *_between(schedule, due, now), COUNTED) if tick not in set(fired)]
 
 
 def put(schedule: Schedule, *, due: int, expect: int | None) -> Put:
@@ -93,12 +129,19 @@ def put(schedule: Schedule, *, due: int, expect: int | None) -> Put:
     return Put(KIND, schedule.name, msgspec.json.encode(schedule), expect=expect, due=due)
 
 
+class Unreadable(InvalidSchedule):
+    """A record that is no schedule, or one of a newer release."""
+
+
 _DECODER = msgspec.json.Decoder(Schedule)
 
 
 def decoded(record: Record) -> Schedule:
     """The schedule that a record holds."""
-    return _DECODER.decode(record.value)
+    try:
+        return _DECODER.decode(record.value)
+    except msgspec.MsgspecError as error:
+        raise Unreadable(record.key, f"its record cannot be read here ({error}): upgrade, or remove it") from error
 
 
 def _spread(schedule: Schedule, tick: datetime) -> int:

@@ -13,7 +13,7 @@ from packhorse.jobs.options import NOTHING, Options
 from packhorse.model import caps
 from packhorse.model.cron import EPOCH, Cron, Fold, Gap
 from packhorse.model.duration import Duration, micros
-from packhorse.model.rule import Every, Rule, upcoming
+from packhorse.model.rule import Every, Rule, before, upcoming
 
 KIND = "packhorse.schedule"
 
@@ -78,7 +78,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def zone(self) -> str:
         """The zone of its rule."""
-        return self.rule.zone if isinstance(self.rule, Cron) else "UTC"
+        return zone_name(self.rule)
 
     def after(self, moment: datetime) -> datetime | None:
         """The first tick after a moment, if there is one between its start and its end."""
@@ -93,9 +93,14 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         ticks = upcoming(self.rule, begin)
         return list(islice(takewhile(lambda tick: self.end is None or tick <= self.end, ticks), count))
 
-    def tick(self, at: datetime) -> Tick:
+    def before(self, moment: datetime) -> datetime | None:
+        """The last tick before a moment, if there is one since its start."""
+        tick = before(self.rule, moment)
+        return None if tick is None or (self.start is not None and tick < self.start) else tick
+
+    def tick(self, at: datetime, previous: datetime | None) -> Tick:
         """What the handler gets."""
-        return Tick(schedule=self.name, at=at, previous=self.last, cron=self.rule.text, zone=self.zone)
+        return Tick(schedule=self.name, at=at, previous=previous, cron=self.rule.text, zone=self.zone)
 
     def due(self, after: datetime) -> int:
         """When it is to be looked at next, as the store counts; 0 for never."""
@@ -109,7 +114,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Policies(TypedDict, total=False):
-    """What can be said about a schedule besides its rule."""
+    """What can be said about a schedule besides its rule. Runs do not overlap: unless something else is said one that
+    would is skipped, or with ``catch_up="all"`` queued."""
 
     start: datetime | None
     end: datetime | None
@@ -127,12 +133,14 @@ def checked(
     end: datetime | None = None,
     jitter: Duration = 0,
     catch_up: CatchUp = "latest",
-    overlap: Overlap = "skip",
+    overlap: Overlap | None = None,
     gap: Gap = "shift",
     fold: Fold = "first",
     expect_within: Duration | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Policies as people write them: those of a schedule, and those of its rule if that is by the clock."""
+    if overlap is None:
+        overlap = "queue" if catch_up == "all" else "skip"
     for what, word, words in (
         ("catch_up", catch_up, get_args(CatchUp)),
         ("overlap", overlap, get_args(Overlap)),
@@ -146,6 +154,8 @@ def checked(
             raise InvalidSchedule(f"{what}={moment!r}", "give a datetime that has a time zone")
     if start is not None and end is not None and end < start:
         raise InvalidSchedule(f"end={end}", "it lies before the start")
+    if catch_up == "all" and overlap == "skip":
+        raise InvalidSchedule('overlap="skip"', 'with catch_up="all" all but one would be skipped: say queue or allow')
     within = None if expect_within is None else micros(expect_within)
     said: dict[str, Any] = {"jitter": micros(jitter), "catch_up": catch_up, "overlap": overlap, "expect_within": within}
     said |= {name: None if at is None else at.astimezone(UTC) for name, at in (("start", start), ("end", end))}
@@ -167,10 +177,19 @@ def names(name: str, rules: Sequence[Rule]) -> list[str]:
         raise InvalidSchedule(name, "it has no rule: give cron(…) or every(…)")
     named = [name] if len(rules) == 1 else [f"{name} {rule.text}" for rule in rules]
     if len(set(named)) < len(named):
+        named = [
+            f"{one} {zone_name(rule)}" if named.count(one) > 1 else one for one, rule in zip(named, rules, strict=True)
+        ]
+    if len(set(named)) < len(named):
         raise InvalidSchedule(name, "it has the same rule twice")
     for one in named:
-        caps.key("schedule", one)
+        caps.name("schedule", one)
     return named
+
+
+def zone_name(rule: Rule) -> str:
+    """The zone of a rule."""
+    return rule.zone if isinstance(rule, Cron) else "UTC"
 
 
 def moment_of(at: datetime) -> int:

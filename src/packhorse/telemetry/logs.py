@@ -52,6 +52,7 @@ _SAID: Final[Mapping[Name, tuple[int, str]]] = MappingProxyType(
         Name.FIRED: (logging.DEBUG, "schedule fired"),
         Name.RUN_LATE: (logging.ERROR, "scheduled run is late"),
         Name.RUN_MISSED: (logging.ERROR, "scheduled run was missed"),
+        Name.OUTRANKED: (logging.WARNING, "schedule left as a higher release declared it"),
         Name.LOOP_BLOCKED: (logging.WARNING, "held up the event loop"),
         Name.ATTEMPT_STUCK: (logging.WARNING, "told to stop and still running"),
         Name.THREAD_STUCK: (logging.ERROR, "told to stop and holding its thread"),

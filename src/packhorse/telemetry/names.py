@@ -43,6 +43,8 @@ class Name(StrEnum):
     RUN_LATE = "run_late"  # a run has not ended by when it was expected
     RUN_MISSED = "run_missed"  # it has failed, was called off, or was never made
 
+    OUTRANKED = "outranked"  # a declaration was left out, for a higher release has another
+
     # what does not go as it should
     LOOP_BLOCKED = "loop_blocked"
     ATTEMPT_STUCK = "attempt_stuck"  # it was told to stop and has not
