@@ -9,6 +9,8 @@ KEYS = {
     "last", "next",
 }  # fmt: skip
 CLOCKS = """
+from datetime import UTC, datetime
+
 from packhorse import App, Tick, cron, every
 
 app = App()
@@ -20,6 +22,7 @@ async def clean(tick: Tick) -> str:
     return tick.at.isoformat()
 
 
+@app.schedule(every("1d"), name="over", end=datetime(2026, 1, 1, tzinfo=UTC))
 @app.schedule(every("1h"), name="hourly")
 async def refresh() -> None: ...
 """
@@ -30,7 +33,7 @@ async def clocks(mendings: Scene) -> Scene:
     """A store with the schedules of an app."""
     mendings.write("clocks.py", CLOCKS)
     [synced] = await mendings.each("schedules sync -A clocks")
-    assert synced.out == "Changed: nightly, hourly.\n"
+    assert synced.out == "Changed: nightly, hourly, over.\n"
     return mendings
 
 
@@ -44,12 +47,16 @@ async def test_schedules_are_listed_shown_and_foretold(clocks: Scene):
         "schedules next nightly",
     )
 
-    assert [set(schedule) for schedule in listed.json] == [KEYS, KEYS]
-    assert [schedule["schedule"] for schedule in listed.json] == ["hourly", "nightly"]
+    assert [set(schedule) for schedule in listed.json] == [KEYS] * 3
+    assert [schedule["schedule"] for schedule in listed.json] == ["hourly", "nightly", "over"]
     assert "Europe/Paris" in table.out
     assert [schedule["schedule"] for schedule in few.json] == ["nightly"]
     assert shown.json["means"] == "At 02:30 every day (Europe/Paris)"
     assert (shown.json["task"], shown.json["queue"], shown.json["declared_in"]) == ("clean", "upkeep", "clocks")
+    policies = {name: shown.json[name] for name in ("gap", "fold", "jitter", "start", "end", "expect_within")}
+    assert policies == {
+        "gap": "shift", "fold": "first", "jitter": 0.0, "start": None, "end": None, "expect_within": 3600.0,
+    }  # fmt: skip
     remarks = [row["remark"] for row in foretold.json if row["remark"]]
     assert sorted(remarks) == ["clocks go back by 1:00:00 around it", "clocks go forward by 1:00:00 around it"]
     assert words.out.count("02:30:00 CE") >= 9
@@ -67,9 +74,10 @@ async def test_a_schedule_is_run_by_hand_for_a_chosen_time(clocks: Scene):
 
 
 async def test_schedules_are_paused_resumed_and_removed(clocks: Scene):
-    paused, none, resumed, some, unasked, removed, left = await clocks.each(
+    paused, none, over, resumed, some, unasked, removed, left = await clocks.each(
         "schedules pause nightly hourly",
         "schedules next hourly",
+        "schedules next over",
         "schedules resume nightly hourly",
         "schedules next hourly --json",
         "schedules rm hourly",
@@ -77,26 +85,27 @@ async def test_schedules_are_paused_resumed_and_removed(clocks: Scene):
         "schedules ls --json",
     )
 
+    assert over.out == "over has no next tick: it ended with 2026-01-01 00:00:00+00:00.\n"
     assert paused.out == "Paused: nightly, hourly.\n"
     assert none.out == "hourly has no next tick: it is paused.\n"
     assert resumed.out == "Resumed: nightly, hourly.\n"
     assert len(some.json) == 10
     assert (unasked.code, unasked.err) == (
         2,
-        "Error: 1 schedules will be removed. Say --yes to go on without being asked.\n",
+        "Error: 1 schedule will be removed. Say --yes to go on without being asked.\n",
     )
     assert removed.out == "Removed: hourly.\n"
-    assert [schedule["schedule"] for schedule in left.json] == ["nightly"]
+    assert [schedule["schedule"] for schedule in left.json] == ["nightly", "over"]
 
 
 async def test_what_is_declared_no_more_is_disabled_by_sync(clocks: Scene):
-    clocks.write("clocks.py", CLOCKS.partition('@app.schedule(every("1h")')[0])
+    clocks.write("clocks.py", CLOCKS.partition('@app.schedule(every("1d")')[0])
     synced, again, listed = await clocks.each(
         "schedules sync -A clocks", "schedules sync -A clocks", "schedules ls --json"
     )
 
-    assert (synced.out, again.out) == ("Changed: hourly.\n", "Changed: nothing, all is as declared.\n")
-    assert [schedule["state"] for schedule in listed.json] == ["disabled", "active"]
+    assert (synced.out, again.out) == ("Changed: hourly, over.\n", "Changed: nothing, all is as declared.\n")
+    assert [schedule["state"] for schedule in listed.json] == ["disabled", "active", "disabled"]
 
 
 async def test_a_schedule_that_is_not_there_is_said_so(clocks: Scene):
@@ -108,3 +117,12 @@ async def test_a_schedule_that_is_not_there_is_said_so(clocks: Scene):
             2,
             "Error: There is no schedule 'nosuch': `packhorse schedules ls` shows those there are\n",
         )
+
+
+async def test_if_one_of_several_is_not_there_none_is_touched(clocks: Scene):
+    *refused, listed = await clocks.each(
+        "schedules pause nightly nosuch", "schedules rm nightly nosuch --yes", "schedules ls night --json"
+    )
+
+    assert [ended.code for ended in refused] == [2, 2]
+    assert [schedule["state"] for schedule in listed.json] == ["active"]

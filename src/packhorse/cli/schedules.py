@@ -13,8 +13,8 @@ from packhorse.cli.screen import Screen, plain, table, with_screen, with_yes
 from packhorse.cli.target import Target, with_target
 from packhorse.cli.values import Moment
 from packhorse.jobs.view import moment
-from packhorse.model.caps import LOOKED_AT
-from packhorse.model.cron import zone_of
+from packhorse.model.caps import LOOKED_AT, SECOND
+from packhorse.model.cron import Cron, zone_of
 from packhorse.schedules.schedule import Schedule
 
 HALF_A_DAY = timedelta(hours=12)
@@ -69,7 +69,7 @@ async def next_(name: str, count: int, target: Target, screen: Screen) -> None:
         lambda: (
             table(("UTC", schedule.zone, ""), ((row["utc"], row["local"], row["remark"]) for row in rows))
             if rows
-            else Text(f"{name} has no next tick: it is {_state(schedule)}.")
+            else Text(f"{name} has no next tick: it {_why(schedule)}.")
         ),
     )
 
@@ -82,7 +82,7 @@ async def show(name: str, target: Target, screen: Screen) -> None:
     """Show all that is known of a schedule."""
     async with target.open() as app:
         schedule = await app.schedules.get(name)
-        told = {**_plain(schedule, await _now(app)), "payload": schedule.what.payload}
+        told = {**_plain(schedule, await _now(app)), **_policies(schedule), "payload": schedule.what.payload}
     screen.show(told, lambda: Text("\n".join(f"{word:14} {plain(value)}" for word, value in told.items())))
 
 
@@ -118,6 +118,7 @@ async def backfill(name: str, begin: datetime, end: datetime, target: Target, sc
 async def pause(names: Sequence[str], target: Target, screen: Screen) -> None:
     """Let schedules fire no more; what they miss meanwhile is not made up for."""
     async with target.open() as app:
+        await _there(app, names)
         for name in names:
             await app.schedules.pause(name)
     screen.show({"paused": names}, lambda: Text(f"Paused: {', '.join(names)}."))
@@ -130,6 +131,7 @@ async def pause(names: Sequence[str], target: Target, screen: Screen) -> None:
 async def resume(names: Sequence[str], target: Target, screen: Screen) -> None:
     """Let schedules fire again, those that were disabled too."""
     async with target.open() as app:
+        await _there(app, names)
         for name in names:
             await app.schedules.resume(name)
     screen.show({"resumed": names}, lambda: Text(f"Resumed: {', '.join(names)}."))
@@ -143,11 +145,12 @@ async def resume(names: Sequence[str], target: Target, screen: Screen) -> None:
 async def rm(names: Sequence[str], *, yes: bool, target: Target, screen: Screen) -> None:
     """Forget schedules; runs that were made go on. One declared in code comes back with the next worker."""
     async with target.open() as app:
-        there = [(await app.schedules.get(name)).name for name in names]
-        screen.gate(f"{len(there)} schedules will be removed", yes=yes)
-        for name in there:
+        await _there(app, names)
+        count = "1 schedule" if len(names) == 1 else f"{len(names)} schedules"
+        screen.gate(f"{count} will be removed", yes=yes)
+        for name in names:
             await app.schedules.remove(name)
-    screen.show({"removed": there}, lambda: Text(f"Removed: {', '.join(there)}."))
+    screen.show({"removed": names}, lambda: Text(f"Removed: {', '.join(names)}."))
 
 
 @schedules.command()
@@ -189,6 +192,24 @@ def _plain(schedule: Schedule, now: datetime) -> dict[str, Any]:
     }
 
 
+def _policies(schedule: Schedule) -> dict[str, Any]:
+    rule, within = schedule.rule, schedule.expect_within
+    return {
+        "gap": rule.gap if isinstance(rule, Cron) else None,
+        "fold": rule.fold if isinstance(rule, Cron) else None,
+        "jitter": schedule.jitter / SECOND,
+        "start": schedule.start,
+        "end": schedule.end,
+        "expect_within": None if within is None else within / SECOND,
+    }
+
+
+async def _there(app: App, names: Sequence[str]) -> None:
+    """Refuse names of which one is not there, before anything is done to the others."""
+    for name in names:
+        await app.schedules.get(name)
+
+
 def _row(schedule: Schedule, now: datetime) -> tuple[object, ...]:
     upcoming = _next(schedule, now)
     local = None if upcoming is None else f"{_local(schedule, upcoming)} {remark(schedule, upcoming)}".rstrip()
@@ -204,6 +225,12 @@ def _state(schedule: Schedule) -> str:
     if schedule.disabled:
         return "disabled"
     return "paused" if schedule.paused else "active"
+
+
+def _why(schedule: Schedule) -> str:
+    """Why it has no next tick."""
+    state = _state(schedule)
+    return f"is {state}" if state != "active" else f"ended with {schedule.end}" if schedule.end else "never fires again"
 
 
 def _local(schedule: Schedule, tick: datetime) -> str:
