@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from packhorse import App, Task, Tick, cron
+from packhorse import App, Task, Tick, cron, every
 
 KEPT = timedelta(days=7)
 
@@ -33,5 +33,18 @@ def cleanup(app: App, baskets: Baskets) -> Task[[Tick], list[str]]:
     return nightly_cleanup
 
 
+def count(app: App, baskets: Baskets) -> Task[[], int]:
+    """The task that counts the baskets, every minute."""
+
+    @app.schedule(every("60s"), name="count-baskets", catch_up="skip")
+    @app.task(name="count-baskets", queue="nightly")
+    async def count_baskets() -> int:
+        return len(baskets.left)
+
+    return count_baskets
+
+
 app = App()  # PACKHORSE_URL, or packhorse.db in the working directory
-cleanup(app, Baskets())
+baskets = Baskets()
+cleanup(app, baskets)
+count(app, baskets)

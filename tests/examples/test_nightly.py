@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from examples.nightly.reports import Reports
-from examples.nightly.tasks import Baskets, cleanup
+from examples.nightly.tasks import Baskets, cleanup, count
 from packhorse import App
 from packhorse.testing.clock import TurnedClock
 from tests.conftest import kinds
@@ -48,6 +48,21 @@ async def test_old_baskets_are_removed_once_a_night_by_the_clocks_of_paris(app: 
         "03-30T00:00",
         "03-31T00:00",
     ]
+
+
+async def test_baskets_are_counted_every_minute(app: App, clock: TurnedClock):
+    baskets = Baskets()
+    task = count(app, baskets)
+    await app.schedules.declare()
+    for minute in range(5):
+        baskets.left[f"basket {minute}"] = BEGIN
+        clock.turn(60 * SECOND)
+        await app.schedules.fire()
+        await work(app, clock, "nightly")
+    done = await app.find(task=task.name, state="done")
+
+    counted = {job.headers["tick"][11:16]: job.stored.result for job in done.items}
+    assert counted == {f"12:0{n}": f"{n}".encode() for n in range(1, 6)}
 
 
 async def test_a_run_by_hand_cleans_up_for_the_time_it_is_told(app: App, clock: TurnedClock):
