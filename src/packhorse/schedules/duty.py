@@ -21,9 +21,8 @@ LOOK = 400_000  # a tick is late by no more than this and a quarter
 WATCH = 5 * caps.SECOND
 ASIDE = 60 * caps.SECOND
 
-Asides = dict[
-    tuple[str, int], int
-]  # records that this process cannot fire, in this version, and until when it asks not
+# records that this process cannot fire, by key and version, and until when it passes them over
+Asides = dict[tuple[str, int], int]
 
 
 def duties(desk: "Desk", store: Store, telemetry: Telemetry) -> list[Duty]:
