@@ -117,14 +117,15 @@ async def test_a_year_of_daily_schedules_has_every_day_once(tmp_path, clock):
         total += await app.schedules.fire()
     took = time.monotonic() - begin
     print(f"sqlite: {total} ticks of a year in {took:.0f} s")  # noqa: T201
+    jobs = [] if LONG else await everything(app, limit=1000)
+    await app.close()
 
     assert total == 365 * DAILY
     assert took < 60
     if not LONG:
-        made = Counter((job.headers["schedule"], job.headers["tick"]) for job in await everything(app, limit=1000))
+        made = Counter((job.headers["schedule"], job.headers["tick"]) for job in jobs)
         assert len(made) == 365 * DAILY
         assert set(made.values()) == {1}
-    await app.close()
 
 
 async def test_stores_whose_clocks_differ_fire_each_tick_once(make):
