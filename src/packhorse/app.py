@@ -29,6 +29,7 @@ from packhorse.model.duration import Duration, micros
 from packhorse.model.ids import parse_id
 from packhorse.model.page import Page
 from packhorse.model.rule import Rule
+from packhorse.schedules.alarm import failed
 from packhorse.schedules.book import Schedules
 from packhorse.schedules.declaring import Scheduling
 from packhorse.schedules.duty import duties
@@ -278,6 +279,7 @@ class AppWorker:
             telemetry=app.telemetry,
             middleware=app._middleware,
             more_duties=duties(app.desk, store, app.telemetry),
+            deaths=failed,
             codec=app._codec,
             clock=app._clock,
         )

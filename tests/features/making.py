@@ -12,6 +12,7 @@ from typing import Any
 
 from packhorse import App, Job
 from packhorse.engine.worker import Settings
+from packhorse.schedules.alarm import failed
 from packhorse.testing.worker import drain
 from tests.making import DAY, HOUR, MINUTE, SECOND
 
@@ -21,7 +22,7 @@ PATIENCE = 20
 async def run(app: App, queues: Any = None, **settings: Any) -> None:
     """Run all that is ready at this moment, and what comes of it."""
     served = Settings(queues=app._weights(queues), **settings)
-    await drain(await app.store(), app.registry, served, clock=app._clock, telemetry=app.telemetry)
+    await drain(await app.store(), app.registry, served, clock=app._clock, telemetry=app.telemetry, deaths=failed)
 
 
 async def everything(app: App, **wanted: Any) -> list[Job]:

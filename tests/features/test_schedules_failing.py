@@ -11,6 +11,7 @@ from packhorse.errors import InvalidSchedule, JobFailed
 from packhorse.model import caps
 from packhorse.model.codec import About, Codec
 from packhorse.model.effect import Put
+from packhorse.schedules.alarm import failed
 from packhorse.schedules.firing import EXPECTED
 from packhorse.schedules.schedule import KIND
 from packhorse.telemetry.names import Name
@@ -172,7 +173,7 @@ async def test_s48_a_scheduled_run_that_fails_for_good_is_an_event_at_once(app, 
 
 async def test_s48_a_scheduled_run_that_was_lost_too_often_is_an_event(app, clock):
     store = await app.store()
-    [reap, *_] = duties(store, list, lease=30 * SECOND, max_lost=1, telemetry=app.telemetry)
+    [reap, *_] = duties(store, list, lease=30 * SECOND, max_lost=1, telemetry=app.telemetry, deaths=failed)
     await app.schedules.put("s", every("1h"), elsewhere(app))
     clock.turn(HOUR)
     await app.schedules.fire()

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from packhorse.engine.settler import Deaths, untold
 from packhorse.model import backoff, caps
-from packhorse.model.alarm import failed
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
 from packhorse.model.job import State
@@ -66,7 +66,13 @@ class Caretaker:
 
 
 def duties(
-    store: Store, tasks: Callable[[], Sequence[str] | None], *, lease: int, max_lost: int, telemetry: Telemetry
+    store: Store,
+    tasks: Callable[[], Sequence[str] | None],
+    *,
+    lease: int,
+    max_lost: int,
+    telemetry: Telemetry,
+    deaths: Deaths = untold,
 ) -> list[Duty]:
     """The duties of every worker."""
 
@@ -76,7 +82,7 @@ def duties(
             telemetry.emit(Name.LOST, job=one.id, count=one.lost, detail=one.state)
         if dead := [one.id for one in lost if one.state is State.DEAD]:
             jobs = await store.jobs.get(dead)
-            told = [event for job in jobs if job is not None for event in failed(job.id, job.headers)]
+            told = [event for job in jobs if job is not None for event in deaths(job.id, job.headers)]
             if told:
                 await store.streams.publish(told)
         return len(lost) == BATCH

@@ -1,15 +1,24 @@
 """What has ended and is not settled yet."""
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
 from packhorse.engine.bell import Bell
 from packhorse.engine.context import Context
 from packhorse.model import caps
-from packhorse.model.alarm import failed
+from packhorse.model.effect import Publish
+from packhorse.model.ids import JobId
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead, Held
+
+Deaths = Callable[[JobId, bytes], tuple[Publish, ...]]
+
+
+def untold(_id: JobId, _headers: bytes) -> tuple[Publish, ...]:
+    """What is told of a dead job, by its id and headers, where no feature wants to tell anything."""
+    return ()
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -22,8 +31,8 @@ class Ended(msgspec.Struct, frozen=True):
 class Settler:
     """Collects settlements; gives them out in bounded batches, in order."""
 
-    def __init__(self, bell: Bell) -> None:
-        self._bell = bell
+    def __init__(self, bell: Bell, deaths: Deaths = untold) -> None:
+        self._bell, self._deaths = bell, deaths
         self._waiting: deque[Ended] = deque()
         self._holding: deque[Context] = deque()
 
@@ -32,7 +41,7 @@ class Settler:
         if self._holding:
             self._hold()
         if isinstance(settlement.outcome, Dead) and not settlement.effects:
-            told = failed(settlement.lease.id, settlement.lease.headers)
+            told = self._deaths(settlement.lease.id, settlement.lease.headers)
             settlement = msgspec.structs.replace(settlement, effects=told) if told else settlement
         self._waiting.append(Ended(settlement, ctx))
         self._bell.ring()

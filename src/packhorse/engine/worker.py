@@ -26,7 +26,7 @@ from packhorse.engine.keeper import Keeper
 from packhorse.engine.lag import Lag
 from packhorse.engine.notes import Notes
 from packhorse.engine.registry import Registry, Run
-from packhorse.engine.settler import Ended, Settler
+from packhorse.engine.settler import Deaths, Ended, Settler, untold
 from packhorse.engine.transactions import Transactions
 from packhorse.engine.verdicts import Verdicts
 from packhorse.errors import ConfigError, StoreError, WorkerStuck
@@ -86,6 +86,7 @@ class Worker:
         telemetry: Telemetry | None = None,
         middleware: Sequence[Middleware] = (),
         more_duties: Sequence[Duty] = (),
+        deaths: Deaths = untold,
         codec: Codec | None = None,
         clock: Clock = SYSTEM,
         chance: Chance = SYSTEM_CHANCE,
@@ -96,7 +97,7 @@ class Worker:
         self.name = self.settings.name or f"{socket.gethostname()}:{os.getpid()}"
         self._store, self._registry = store, registry
         self._telemetry = (telemetry or Telemetry()).saying(worker=self.name)
-        self._middleware, self._more_duties = tuple(middleware), tuple(more_duties)
+        self._middleware, self._more_duties, self._deaths = tuple(middleware), tuple(more_duties), deaths
         self._codec, self._clock, self._chance = codec or Codec(), clock, chance
         self._place = place()
         self._shares = Shares(self.settings.queues)
@@ -185,7 +186,7 @@ class Worker:
         if settings.origin is not None:
             self._children = Children(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
         attempts = Attempts(codec=self._codec, middleware=self._middleware, clock=clock, chance=chance)
-        settler = Settler(bell)
+        settler = Settler(bell, self._deaths)
 
         def heard(ended: Ended, verdict: Verdict) -> None:
             verdicts.heard([ended], [verdict])
@@ -236,6 +237,7 @@ class Worker:
             lease=settings.lease,
             max_lost=settings.max_lost,
             telemetry=telemetry,
+            deaths=self._deaths,
         )
         self._caretaker = Caretaker([*common, *self._more_duties], clock=clock, chance=chance, telemetry=telemetry)
         self._lag = Lag(self._crew.running_in, clock=clock, telemetry=telemetry)

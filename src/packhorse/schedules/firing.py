@@ -11,12 +11,12 @@ from packhorse.jobs.call import Call
 from packhorse.jobs.options import Unique
 from packhorse.jobs.queue import Named
 from packhorse.model import codec
-from packhorse.model.alarm import STREAM, Alarm
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.ids import JobId, chosen_id, id_text
 from packhorse.model.job import NewJob
 from packhorse.model.record import Record
 from packhorse.model.rule import latest, ticks
+from packhorse.schedules.alarm import STREAM, Alarm
 from packhorse.schedules.schedule import KIND, Overlap, Schedule, Tick, moment_of, time_of
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ import msgspec
 
 from packhorse.errors import PackhorseError
 from packhorse.model import caps
-from packhorse.model.alarm import STREAM, Alarm
 from packhorse.model.effect import Effect, Publish, Put
 from packhorse.model.ids import parse_id
 from packhorse.model.job import Job, State
 from packhorse.model.lease import Verdict
 from packhorse.model.record import Record
+from packhorse.schedules.alarm import STREAM, Alarm
 from packhorse.schedules.firing import EXPECTED, Expected
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from packhorse.engine.apart import OnLoop
 from packhorse.engine.attempt import Middleware
 from packhorse.engine.registry import Registry
+from packhorse.engine.settler import Deaths, untold
 from packhorse.engine.worker import Settings, Worker
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.stores.contract import Store
@@ -19,6 +20,7 @@ async def drain(
     clock: Clock = SYSTEM,
     telemetry: Telemetry | None = None,
     middleware: Sequence[Middleware] = (),
+    deaths: Deaths = untold,
 ) -> None:
     """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled."""
     worker = Worker(
@@ -27,6 +29,7 @@ async def drain(
         settings,
         telemetry=telemetry,
         middleware=middleware,
+        deaths=deaths,
         clock=clock,
         chance=_middle,
         place=OnLoop,
