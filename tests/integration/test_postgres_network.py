@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import repeat
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -13,7 +14,7 @@ from packhorse.stores.postgres import wakes
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
 from tests.conftest import kinds
-from tests.integration.wires import BAD, BOUND, BadWire, Wire, suffer, told
+from tests.integration.wires import BAD, BOUND, ROUNDS, BadWire, Wire, suffer, told
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -33,7 +34,7 @@ async def test_work_goes_on_soon_after_a_bad_wire_is_healed(server):
     await connection.close()
     urls = [urlsplit(server.url)._replace(path=f"/{state.name.lower()}").geturl() for state in BAD]
 
-    told(await asyncio.gather(*map(suffer, urls, BAD)))
+    told(await asyncio.gather(*map(suffer, urls, BAD, repeat(ROUNDS))))
 
 
 async def test_a_listener_on_a_mute_wire_asks_and_listens_anew(server, monkeypatch):

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from itertools import repeat
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,7 +14,7 @@ from packhorse.stores.redis.store import RedisStore
 from tests import servers
 from tests.integration.keyspaces import KINDS, NONE
 from tests.integration.refusing import Refusing
-from tests.integration.wires import BAD, suffer, told
+from tests.integration.wires import BAD, ROUNDS, suffer, told
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -31,7 +32,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
 async def test_work_goes_on_soon_after_a_bad_wire_is_healed(server):
     urls = [urlsplit(server.url)._replace(path=f"/{number}").geturl() for number, _ in enumerate(BAD)]
 
-    told(await asyncio.gather(*map(suffer, urls, BAD)))
+    told(await asyncio.gather(*map(suffer, urls, BAD, repeat(ROUNDS))))
 
 
 @pytest.fixture

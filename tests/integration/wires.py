@@ -152,13 +152,13 @@ class Suffered(NamedTuple):
     back: float
 
 
-async def suffer(url: str, state: Wire) -> Suffered:
+async def suffer(url: str, state: Wire, rounds: int) -> Suffered:
     """Let jobs flow while the wire goes bad and is healed."""
     back = []
     async with BadWire(url).running() as wire:
 
         async def go_bad(flow: Flow) -> None:
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 await wire.becomes(state)
                 await asyncio.sleep(BAD[state])
                 await wire.becomes(Wire.WELL)
@@ -178,7 +178,7 @@ def told(suffered: Iterable[Suffered]) -> None:
     """Nothing was lost, and work went on soon, whatever was wrong with the wire."""
     late = []
     for state, account, back in suffered:
-        print(f"{state.name}: working again {back:.2f} s after it was healed, at the latest of {ROUNDS}")  # noqa: T201
+        print(f"{state.name}: working again {back:.2f} s after it was healed, at the latest")  # noqa: T201
         assert account.lost == 0, state
         late += [(state, back)] if back > AIM + SLACK else []
     assert late == []
