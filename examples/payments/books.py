@@ -13,8 +13,7 @@ class Books:
             "CREATE TABLE IF NOT EXISTS entries (payment text, payer text, payee text, cents bigint)",
         )
         self.open = self._worded("INSERT INTO accounts VALUES (?, ?)")
-        self.take = self._worded("UPDATE accounts SET cents = cents - ? WHERE name = ? AND cents >= ?1")
-        self.give = self._worded("UPDATE accounts SET cents = cents + ? WHERE name = ?")
+        self.move = self._worded("UPDATE accounts SET cents = cents + ? WHERE name = ? AND cents + ?1 >= 0")
         self.enter = self._worded("INSERT INTO entries VALUES (?, ?, ?, ?)")
         self.balance = self._worded("SELECT cents FROM accounts WHERE name = ?")
 

@@ -20,9 +20,11 @@ def transfer(app: App, books: Books) -> Transfer:
     @app.task(name="transfer", queue="payments", transaction=True, dead_on=(NotEnough,))
     async def pay(payment: str, payer: str, payee: str, cents: int) -> int:
         tx: Tx = current().tx
-        if not await tx.execute(books.take, cents, payer):
-            raise NotEnough(f"{payer} cannot pay {cents}")  # rolled back, and dead at once
-        await tx.execute(books.give, cents, payee)
+        for account, change in sorted(
+            [(payer, -cents), (payee, cents)]
+        ):  # in one order, or two could wait for each other
+            if not await tx.execute(books.move, change, account):
+                raise NotEnough(f"{payer} cannot pay {cents}")  # rolled back, and dead at once
         await tx.execute(books.enter, payment, payer, payee, cents)
         current().enqueue(receipt.call(payment))  # there if, and only if, the payment is
         left = await tx.fetchval(books.balance, payer)

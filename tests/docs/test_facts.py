@@ -16,7 +16,7 @@ from packhorse import config, errors
 from packhorse.engine import context, policy, worker
 from packhorse.jobs import flows, options, retrying
 from packhorse.jobs.queue import Queue
-from packhorse.model import caps, duration, job, reason
+from packhorse.model import caps, duration, job, reason, rule
 from packhorse.stores import NAMESPACE
 from packhorse.telemetry import logs
 from packhorse.telemetry.names import Name
@@ -116,6 +116,7 @@ def test_the_limits_are_those_of_the_code():
         [caps.ITEMS],
         [caps.EFFECTS],
         [caps.NAME, caps.KEY],
+        [rule.SHORTEST // SECOND],
         [0, caps.PRIORITY],
         [flows.SPREAD],
         [policy.MOST_ATTEMPTS],

@@ -4,24 +4,24 @@ import asyncio
 import importlib
 import random
 import signal
+import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from packhorse import App, JobFailed
-from tests.conftest import kinds, namespace
+from tests.conftest import kinds, room
 from tests.features.making import until
 
 ROOT = Path(__file__).parents[2]
 KILLS, PAYMENTS, CENTS = 6, 120, 1000
 NAMES = [f"account {number}" for number in range(5)]
-
-
-pytestmark = pytest.mark.xdist_group("payments")  # on a server all share the tables of the bank
 
 
 @pytest.fixture(params=[kind for kind in kinds() if kind in ("sqlite", "postgres")])
@@ -30,24 +30,33 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def bank(kind: str, url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+async def place(kind: str, url: str) -> AsyncIterator[str]:
+    """A database of its own: the tables of the bank have the names of the example."""
+    if kind != "postgres":
+        yield url
+        return
+    name = f"bank_{room()}"
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await connection.execute(f"drop database if exists {name} with (force)")
+        await connection.execute(f"create database {name}")
+        yield urlsplit(url)._replace(path=f"/{name}").geturl()
+        await connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def bank(place: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The bank as it runs at this address."""
-    monkeypatch.setenv("PACKHORSE_URL", url)
-    monkeypatch.setenv("PACKHORSE_NAMESPACE", namespace(kind))
+    monkeypatch.setenv("PACKHORSE_URL", place)
     from examples.payments import bank
 
     return importlib.reload(bank)
 
 
 @pytest.fixture
-async def books(kind: str, url: str) -> Callable[[str], list[Any]]:
-    """What is in the books, seen from outside; at first nothing."""
-    import sqlite3
-
-    import psycopg
-
+def books(kind: str, place: str) -> Callable[[str], list[Any]]:
+    """What is in the books, seen from outside."""
     connect: Any = psycopg.connect if kind == "postgres" else sqlite3.connect
-    address = url if kind == "postgres" else url.removeprefix("sqlite:///")
+    address = place if kind == "postgres" else place.removeprefix("sqlite:///")
 
     def look(sql: str) -> list[Any]:
         connection = connect(address)
@@ -59,8 +68,6 @@ async def books(kind: str, url: str) -> Callable[[str], list[Any]]:
             connection.close()
         return list(found)
 
-    for table in ("accounts", "entries"):
-        look(f"drop table if exists {table}")
     return look
 
 

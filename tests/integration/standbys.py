@@ -46,6 +46,16 @@ class Pair:
         await ask(self.standby.url, "SELECT pg_promote()")
         await until(self._takes_writes, "the standby to be promoted")
 
+    async def caught_up(self) -> None:
+        """Wait until the standby shows all that the primary has."""
+        written = await ask(self.primary.url, "SELECT pg_current_wal_lsn()::text")
+        replayed = f"SELECT pg_last_wal_replay_lsn() >= '{written}'::pg_lsn"
+
+        async def shown() -> bool:
+            return bool(await ask(self.standby.url, replayed))
+
+        await until(shown, "the standby to catch up")
+
     async def _takes_writes(self) -> bool:
         return not await ask(self.standby.url, "SELECT pg_is_in_recovery()")
 

@@ -13,7 +13,7 @@ SOUND = {"redis_version": "7.2.4", "used_memory": "10", "maxmemory": "100", "rol
 SERVED = {
     "number": 180001, "version": "18.1", "synchronous_commit": "on", "fsync": "on", "full_page_writes": "on",
     "standbys": "", "recovering": False, "isolation": "read committed", "autovacuum": "on", "longest": 0.0,
-    "connections": 97, "connected": 5, "role": "ox",
+    "connections": 97, "connected": 5, "role": "ox", "sees_all": True, "age": None, "holder": None,
 }  # fmt: skip
 SET = {"maxmemory-policy": "noeviction", "appendonly": "yes", "appendfsync": "everysec", "save": ""}
 MOUNTS = """\

@@ -113,8 +113,8 @@ class Picture:
     def __rich__(self) -> RenderableType:
         scenes = Text("  ").join(Text.assemble(tick(scene), " ", scene.name) for scene in latest(self._played))
         beside = Table.grid(expand=True, padding=(0, 1))
-        beside.add_column(ratio=3)
-        beside.add_column(ratio=2)
+        beside.add_column(ratio=1)
+        beside.add_column(ratio=1)
         beside.add_row(self._bars(), self._table())
         now = Text.assemble((self._scene, "bold"), f"  {self._shows}")
         watched = Group(Text(self._text, style="cyan"), ProgressBar(total=100, completed=self._percent))
