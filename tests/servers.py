@@ -71,8 +71,13 @@ class Server:
     def kill(self) -> None:
         """Take the server down the hard way."""
         assert self.process is not None, "only a server started here can be killed"
-        self.process.send_signal(signal.SIGQUIT if self.kind == "postgres" else signal.SIGKILL)
-        self.process.wait(20)
+        hard = signal.SIGQUIT if self.kind == "postgres" else signal.SIGKILL
+        self.process.send_signal(hard)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:  # PostgreSQL can miss it while it is starting
+            self.process.send_signal(hard)
+            self.process.wait(20)
 
     def restart(self) -> None:
         """Start it again on the same port and data."""
