@@ -164,10 +164,13 @@ def _append(line: Line) -> None:
 
 
 def _commit() -> str:
-    ran = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return ran.stdout.strip() or "unknown"
+    """The commit that runs, and whether code was changed since; pages may have been."""
+    changed = _git("status", "--porcelain", "--", "src", "tests")
+    return (_git("describe", "--always") or "unknown") + ("-dirty" if changed else "")
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 # -- the page
