@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.crash.audit import audit
-from tests.crash.family import ask, household
+from tests.crash.family import Child, ask, household, until
 from tests.crash.scene import Scene
 from tests.crash.tally import Tally
 
@@ -25,11 +25,11 @@ def kill_in_transaction(scene: Scene, tally: Tally, chance: random.Random, *, ki
         bystander, producer = scene.worker(), scene.producer(seed=chance.randrange(1 << 30))
         everyone += [bystander, producer]
         for number in range(kills):
-            scene.gate.open(scene.gate.made + AHEAD)
             seed = chance.randrange(1 << 30)
             victim = scene.worker(armed=partial(_arm, random.Random(seed)))
             everyone[2:] = [victim]
-            code = victim.end()
+            until(partial(_over, scene, victim), "the end of a process")
+            code = victim.code
             tally.expect(code == -signal.SIGKILL, f"a worker ended with {code} instead of being killed")
             tally.kills += 1
             if number % LOOK == 0:
@@ -40,6 +40,12 @@ def kill_in_transaction(scene: Scene, tally: Tally, chance: random.Random, *, ki
     looks.append(ask(lambda: _integrity(scene)))
     tally.expect(set(looks) == {"ok"}, f"integrity_check: {looks}")
     tally.notes.append(f"integrity_check ok {looks.count('ok')} times")
+
+
+def _over(scene: Scene, victim: Child) -> bool:
+    """Whether it has died; as long as it lives, there is work to do for it."""
+    scene.gate.open(scene.gate.made + AHEAD)
+    return not victim.alive
 
 
 def _arm(chance: random.Random) -> None:
