@@ -3,14 +3,13 @@
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from examples.producers.tasks import greeting
 from packhorse import App
-from tests.conftest import kinds, room
+from tests.conftest import kinds
 from tests.docs.pages import FENCE, ROOT
 from tests.examples.test_producers import environment
 from tests.features.making import everything, run
@@ -22,20 +21,6 @@ PSQL, REDIS_CLI = (text for kind, text in FENCES if kind == "shell")
 
 only_postgres = pytest.mark.parametrize("kind", [kind for kind in kinds() if kind == "postgres"], indirect=True)
 only_redis = pytest.mark.parametrize("kind", [kind for kind in kinds() if kind in ("redis", "valkey")], indirect=True)
-
-
-@pytest.fixture
-async def place(kind: str, url: str) -> AsyncIterator[str]:
-    """A place of our own for the namespace of the page, which is that of everybody who says nothing."""
-    if kind != "postgres":
-        yield url
-        return
-    name = f"page_{room()}"
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        await connection.execute(f"drop database if exists {name} with (force)")
-        await connection.execute(f"create database {name}")
-        yield urlsplit(url)._replace(path=f"/{name}").geturl()
-        await connection.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture

@@ -6,17 +6,16 @@ import random
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from packhorse import App, JobFailed
-from tests.conftest import kinds, room
+from tests.conftest import kinds
 from tests.features.making import until
 
 ROOT = Path(__file__).parents[2]
@@ -27,20 +26,6 @@ NAMES = [f"account {number}" for number in range(5)]
 @pytest.fixture(params=[kind for kind in kinds() if kind in ("sqlite", "postgres")])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-async def place(kind: str, url: str) -> AsyncIterator[str]:
-    """A database of its own: the tables of the bank have the names of the example."""
-    if kind != "postgres":
-        yield url
-        return
-    name = f"bank_{room()}"
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        await connection.execute(f"drop database if exists {name} with (force)")
-        await connection.execute(f"create database {name}")
-        yield urlsplit(url)._replace(path=f"/{name}").geturl()
-        await connection.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture
