@@ -121,7 +121,8 @@ def move(desk: "Desk", record: Record, schedule: Schedule, now: int, *, busy: bo
 
 def _dropped(schedule: Schedule, due: datetime, now: datetime, fired: list[datetime]) -> list[datetime]:
     """The last of the ticks that have no run."""
-    return [tick for tick in latest(schedule.rule, *_between(schedule, due, now), COUNTED) if tick not in set(fired)]
+    made = set(fired)
+    return [tick for tick in latest(schedule.rule, *_between(schedule, due, now), COUNTED) if tick not in made]
 
 
 def put(schedule: Schedule, *, due: int, expect: int | None) -> Put:
