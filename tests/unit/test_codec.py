@@ -269,6 +269,14 @@ def test_marks_that_are_no_text_are_undecodable():
         Codec(Zip()).open(b"~1\xff:e30=", ABOUT)
 
 
+def test_bits_of_the_envelope_that_mean_nothing_are_not_to_be_changed_either():
+    sealed = Codec(Sign()).close(b'{"amount":100}', ABOUT)
+    assert sealed.endswith(b"=")
+    changed = sealed[:-2] + bytes((sealed[-2] ^ 2,)) + sealed[-1:]
+    with pytest.raises(UndecodablePayload):
+        Codec(Sign()).open(changed, ABOUT)
+
+
 @given(st.data())
 def test_one_changed_byte_is_noticed(data):
     sealed = bytearray(Codec(Sign()).close(b'{"amount":100}', ABOUT))
