@@ -71,7 +71,7 @@ async def test_code_in_a_job_knows_it(memory, telemetry, heard, run):
         await heard.until(Name.DONE)
 
     text = id_text(looked)
-    assert seen == [(text, "look", "default", 1, False, text, {"tenant": "t1"})]
+    assert seen == [(text, "look", "default", 1, False, text, {"correlation_id": text, "tenant": "t1"})]
     with pytest.raises(NotInAJob):
         current()
 

@@ -237,5 +237,5 @@ async def test_one_job_whose_headers_cannot_be_read_hides_no_other(app, headers)
     assert (await bad.info()).chosen_id is None
     assert {(job.id, job.user, job.correlation is None) for job in (await app.find()).items} == {
         (good.id, None, False),
-        (bad.id, None, True),
+        (bad.id, None, not headers.startswith(b"{")),
     }

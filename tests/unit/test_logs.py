@@ -147,8 +147,13 @@ def test_a_record_carries_fields_that_are_all_its_own(telemetry, log):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("headers", [b"{}", b"[]", b"~1s:x", b'{"correlation_id":5}', b"\xff", b""])
-def test_headers_without_a_correlation_id_are_no_trouble(telemetry, log, headers):
+def test_a_chain_of_work_that_nobody_named_is_called_like_the_job_it_begins_with(telemetry, log):
+    telemetry.emit(Name.DONE, lease=msgspec.structs.replace(LEASE, headers=b"{}"))
+    assert own(log.records[0])["correlation_id"] == id_text(JOB)
+
+
+@pytest.mark.parametrize("headers", [b"[]", b"~1s:x", b'{"correlation_id":5}', b"\xff", b""])
+def test_headers_that_cannot_be_read_are_no_trouble(telemetry, log, headers):
     telemetry.emit(Name.DONE, lease=msgspec.structs.replace(LEASE, headers=headers))
     assert own(log.records[0])["event"] == "done"
     assert "correlation_id" not in own(log.records[0])

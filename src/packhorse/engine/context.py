@@ -97,8 +97,8 @@ class Context:
 
     @cached_property
     def headers(self) -> Mapping[str, Any]:
-        """What travels with the job."""
-        return codec.decode(self.lease.headers, dict[str, Any])
+        """What travels with the job. A chain of work that nobody named is called like the job it began with."""
+        return {"correlation_id": self.job, **codec.decode(self.lease.headers, dict[str, Any])}
 
     @property
     def tenant(self) -> str | None:
@@ -111,9 +111,9 @@ class Context:
         return self.headers.get("user")
 
     @property
-    def correlation_id(self) -> str | None:
+    def correlation_id(self) -> str:
         """The chain of work the job belongs to."""
-        return self.headers.get("correlation_id")
+        return str(self.headers["correlation_id"])
 
     @property
     def enqueued_at(self) -> datetime:

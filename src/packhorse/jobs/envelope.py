@@ -11,6 +11,7 @@ import msgspec
 from packhorse.engine.context import current_or_none
 from packhorse.jobs.options import NOTHING, Options
 from packhorse.model import caps, codec
+from packhorse.model.job import EMPTY
 
 _CORRELATION: ContextVar[str | None] = ContextVar("packhorse_correlation", default=None)
 _MARK = b'"packhorse":'
@@ -66,13 +67,19 @@ def correlated(correlation: str) -> Iterator[None]:
 
 
 def headers(
-    job: str, free: Mapping[str, Any], *, tenant: str | None, user: str | None, correlation: str | None, mine: Own
+    chain: str | None,
+    free: Mapping[str, Any],
+    *,
+    tenant: str | None,
+    user: str | None,
+    correlation: str | None,
+    mine: Own,
 ) -> bytes:
-    """Headers as they are stored. The chain of work is the caller's, else it begins with this job."""
+    """Headers as they are stored. The chain of work is the caller's, else the one given, else it begins with this job: no word."""
     ctx = current_or_none()
-    chain = correlation or _CORRELATION.get() or (ctx.headers.get("correlation_id") if ctx is not None else None) or job
-    if ctx is None and mine is NONE and not free and tenant is None and user is None:
-        return codec.encode({"correlation_id": chain})
+    chain = correlation or _CORRELATION.get() or (ctx.correlation_id if ctx is not None else None) or chain
+    if ctx is None and chain is None and mine is NONE and not free and tenant is None and user is None:
+        return EMPTY
     named = {"correlation_id": chain, "tenant": tenant, "user": user, "packhorse": mine if mine != NONE else None}
     if ctx is not None:
         named |= {name: ctx.headers.get(name) for name in ("traceparent", "tracestate")}

@@ -117,9 +117,12 @@ class Job:
 
     @cached_property
     def headers(self) -> Mapping[str, Any]:
-        """What travels with it; nothing, if that cannot be read: one bad row must not hide the others."""
+        """What travels with it; nothing, if that cannot be read: one bad row must not hide the others.
+
+        A chain of work that nobody named is called like the job it began with.
+        """
         try:
-            return codec.decode(self._stored.headers, dict[str, Any])
+            return {"correlation_id": self.id, **codec.decode(self._stored.headers, dict[str, Any])}
         except UndecodablePayload:
             return {}
 

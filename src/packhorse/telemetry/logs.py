@@ -116,8 +116,9 @@ def redacted(text: str) -> str:
 def _about(fields: Fields) -> dict[str, Any]:
     """Which attempt or job it is about; nothing of what the job carries."""
     if (lease := fields.get("lease")) is not None:
-        about = {"job_id": id_text(lease.id), "task": lease.task, "queue": lease.queue, "attempt": lease.attempt}
-        return {**about, **_envelope(lease.headers)}
+        job_id = id_text(lease.id)
+        about = {"job_id": job_id, "task": lease.task, "queue": lease.queue, "attempt": lease.attempt}
+        return {**about, **_envelope(lease.headers, job_id)}
     if (job := fields.get("job")) is not None:
         return {"job_id": id_text(job)}
     return {}
@@ -170,10 +171,10 @@ def _short(text: str) -> str:
     return redacted(line)[:LINE]
 
 
-def _envelope(headers: bytes) -> dict[str, str]:
-    """For whom a job is and to which chain of work it belongs; other headers are the user's own business."""
+def _envelope(headers: bytes, job_id: str) -> dict[str, str]:
+    """For whom a job is and to which chain of work it belongs, if no other then its own; the rest is the user's business."""
     try:
         said = msgspec.structs.asdict(_HEADERS.decode(headers))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
-    return {name: value for name, value in said.items() if value is not None}
+    return {"correlation_id": job_id} | {name: value for name, value in said.items() if value is not None}
