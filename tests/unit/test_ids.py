@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packhorse.errors import InvalidId, InvalidName
-from packhorse.model.ids import check_id, chosen, chosen_id, id_text, new_id, new_token, parse_id
+from packhorse.model.ids import check_id, chosen, chosen_id, id_text, new_id, new_ids, new_token, parse_id
 from packhorse.testing.clock import TurnedClock
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=20)
@@ -34,6 +34,14 @@ def test_fresh_ids_of_different_microseconds_sort_by_time(start, later):
 def test_fresh_ids_and_tokens_do_not_repeat():
     clock = TurnedClock()
     assert len({new_id(clock) for _ in range(1000)}) == 1000
+
+
+def test_ids_made_together_are_all_different_and_in_order():
+    made = new_ids(1000)
+    assert len(set(made)) == 1000
+    assert made == sorted(made)
+    assert {(uuid.UUID(bytes=id).version, uuid.UUID(bytes=id).variant) for id in made} == {(7, uuid.RFC_4122)}
+    assert new_ids(0) == []
     assert len({new_token() for _ in range(1000)}) == 1000
     assert len(new_token()) == 16
 

@@ -27,7 +27,8 @@ class Arguments:
         self._by_place = inspect.Parameter.POSITIONAL_ONLY in kinds or inspect.Parameter.VAR_POSITIONAL in kinds
         self._starred = any(kind in _STARRED for kind in kinds)
         simple = all(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
-        self._simple = tuple(self._signature.parameters) if simple else None
+        self._count = len(kinds) if simple else None
+        self._named = msgspec.defstruct("Arguments", list(self._signature.parameters), gc=False)
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -91,10 +92,10 @@ class Arguments:
             raise WrongArguments(self._name, error) from error
         return payload
 
-    def _bound(self, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    def _bound(self, args: tuple[Any, ...], options: dict[str, Any]) -> object:
         """The arguments by the names of their parameters; where all are given in order that is plain to see."""
-        if not options and self._simple is not None and len(args) == len(self._simple):
-            return dict(zip(self._simple, args, strict=True))
+        if not options and len(args) == self._count:
+            return self._named(*args)
         try:
             return self._signature.bind(*args, **options).arguments
         except TypeError as error:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 import msgspec
 
 from packhorse.errors import InvalidOption, InvalidTime
+from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.options import NOTHING, Options, Saying, Unique, options, over, plain
 from packhorse.model import caps
 from packhorse.model.duration import Duration, micros
+from packhorse.model.ids import JobId
 from packhorse.model.job import NewJob, Receipt
 
 if TYPE_CHECKING:
     from packhorse.jobs.desk import Desk
-    from packhorse.jobs.handle import JobHandle
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -165,14 +166,12 @@ class Call(Generic[R_co]):
             raise InvalidOption("within", self.wish.within, why)
         return self.jobs_within()
 
-    def jobs_within(self) -> list[NewJob]:
+    def jobs_within(self, id: JobId | None = None) -> list[NewJob]:
         """The one job it is, for those who send it within the transaction it names."""
-        return [self.target.desk.job(self)]
+        return [self.target.desk.job(self, id=id)]
 
-    def handle(self, receipts: Sequence[Receipt]) -> "JobHandle[R_co]":
+    def handle(self, receipts: Sequence[Receipt]) -> JobHandle[R_co]:
         """The handle of what came of it."""
-        from packhorse.jobs.handle import JobHandle
-
         [receipt] = receipts
         return JobHandle(self.target.desk, receipt.id, created=receipt.created, unpack=self.target.unpack_result)
 

@@ -55,16 +55,15 @@ class Desk:
         target, wish = call.target, call.wish.over(call.target.wish)
         queue = wish.queue or "default"
         job = (id or new_id()) if wish.id is None else chosen_id(self.namespace, wish.id)
-        said = over(wish.options, target.options, self.queues.get(queue, NOTHING), self.app)
         plain = wish.id is None and flow is None and wish.options is NOTHING
         mine = envelope.NONE if plain else envelope.Own(id=wish.id, options=wish.options, flow=flow)
         return NewJob(
             id=job,
             task=target.name,
             queue=queue,
-            payload=self._codec.close(call.payload, About(job, target.name)),
+            payload=self._codec.close(call.payload, About(job, target.name)) if self._codec.seals else call.payload,
             headers=envelope.headers(
-                id_text(chain or job),
+                None if chain is None else id_text(chain),
                 wish.headers,
                 tenant=wish.tenant,
                 user=wish.user,
@@ -72,7 +71,7 @@ class Desk:
                 mine=mine,
             ),
             tenant=wish.tenant,
-            priority=PRIORITY if said.priority is None else said.priority,
+            priority=self._priority(wish.options, target.options, queue),
             delay=wish.delay,
             at=wish.at,
             lane=wish.key,
@@ -81,6 +80,13 @@ class Desk:
             children=children,
             unique=None if wish.unique is None else _unique(call, wish.unique),
         )
+
+    def _priority(self, call: Options, task: Options, queue: str) -> int:
+        """The first word on it; what else is said about jobs is asked for when they run."""
+        for level in (call, task, self.queues.get(queue, NOTHING), self.app):
+            if level is not NOTHING and level.priority is not None:
+                return level.priority
+        return PRIORITY
 
     def say(self, queue: str, said: Options, per_key: int | None) -> None:
         """Remember what is said about the jobs of a queue."""

@@ -21,6 +21,8 @@ R_co = TypeVar("R_co", covariant=True)
 class JobHandle(Generic[R_co]):
     """One job. ``created`` is False if it was there already: the same chosen id, or a unique key that is taken."""
 
+    __slots__ = ("__weakref__", "_desk", "_id", "_unpack", "created")
+
     def __init__(
         self, desk: "Desk", id: JobId, *, created: bool = False, unpack: Callable[[bytes | None], Any] | None = None
     ) -> None:

@@ -7,6 +7,7 @@ from packhorse.errors import InvalidOption
 from packhorse.jobs import connections
 from packhorse.jobs.call import Call
 from packhorse.jobs.portal import PORTAL
+from packhorse.model.ids import new_ids
 from packhorse.model.job import NewJob, Receipt
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ class Parcel:
 
     def __init__(self, calls: Sequence["Call[Any] | Flow[Any]"], within: object | None) -> None:
         self._calls = calls
-        self._made = [call.jobs_within() if isinstance(call, Call) else call.jobs() for call in calls]
+        ids = new_ids(len(calls))
+        self._made = [
+            call.jobs_within(one) if isinstance(call, Call) else call.jobs()
+            for call, one in zip(calls, ids, strict=True)
+        ]
         self.jobs = [job for jobs in self._made for job in jobs]
         self.within = _said_once(calls, within)
 

@@ -72,6 +72,8 @@ def text(what: str, data: object, cap: int) -> None:
         raise PayloadTooLarge(what, len(data), cap)
     if b"\0" in data:
         raise InvalidArguments(f"{what} holds a NUL byte")
+    if data.isascii():
+        return
     try:
         data.decode()
     except UnicodeDecodeError as error:

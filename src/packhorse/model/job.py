@@ -1,6 +1,7 @@
 """A job: what is asked for at enqueue, and what is known of it afterwards."""
 
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -68,16 +69,17 @@ KEEP_DEAD = Keep(5000, 7 * 24 * 3600 * caps.SECOND)
 REMEMBER = 7 * 24 * 3600 * caps.SECOND
 LEASE = 30 * caps.SECOND
 MAX_LOST = 3
+EMPTY = b"{}"  # an object of JSON
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A wish to run a task. Due at the later of ``at`` and now plus ``delay``."""
 
     task: str
     id: JobId = msgspec.field(default_factory=new_id)
     queue: str = "default"
-    payload: bytes = b"{}"
-    headers: bytes = b"{}"
+    payload: bytes = EMPTY
+    headers: bytes = EMPTY
     tenant: str | None = None
     priority: int = 10
     delay: int = 0
@@ -90,11 +92,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        caps.name("task", self.task)
-        caps.name("queue", self.queue)
+        _check_route(self.task, self.queue, self.priority)
         caps.text("payload", self.payload, caps.PAYLOAD)
-        caps.text("headers", self.headers, caps.HEADERS)
-        caps.within("priority", self.priority, 0, caps.PRIORITY)
+        if self.headers != EMPTY:
+            caps.text("headers", self.headers, caps.HEADERS)
         if self.delay or self.at:
             caps.span("delay", self.delay)
             caps.moment("at", self.at)
@@ -109,7 +110,22 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
             caps.within("children", self.children, 0, caps.CHILDREN)
 
 
-class Receipt(msgspec.Struct, frozen=True):
+def _check_route(task: object, queue: object, priority: object) -> None:
+    try:
+        _check_known_route(task, queue, priority)
+    except TypeError:  # what cannot be remembered is no text either
+        _check_known_route.__wrapped__(task, queue, priority)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _check_known_route(task: object, queue: object, priority: object) -> None:
+    """Refuse bad names; thousands of jobs have the same ones."""
+    caps.name("task", task)
+    caps.name("queue", queue)
+    caps.within("priority", priority, 0, caps.PRIORITY)
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
     """What enqueue answers: the job that stands for the wish, and whether this call made it."""
 
     id: JobId
