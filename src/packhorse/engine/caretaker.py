@@ -21,6 +21,7 @@ from packhorse.telemetry.names import Name
 BATCH = 500
 PAUSES = backoff.exponential(0.5, cap=30, jitter=0.5)
 SOON = 50_000
+BITES = 10
 
 
 class Duty(msgspec.Struct, frozen=True):
@@ -71,10 +72,12 @@ def duties(
     *,
     lease: int,
     max_lost: int,
+    full: Callable[[], bool],
+    clock: Clock,
     telemetry: Telemetry,
     deaths: Deaths = untold,
 ) -> list[Duty]:
-    """The duties of every worker."""
+    """The duties of every worker; ``full`` says whether all of its slots are taken."""
 
     async def reap() -> bool:
         lost = await store.jobs.reap(BATCH, max_lost=max_lost)
@@ -97,7 +100,13 @@ def duties(
         return count >= BATCH
 
     async def prune() -> bool:
-        count = await store.jobs.prune(BATCH)
+        # Who has slots free waits for jobs, and they would wait for a store that prunes many at once: small bites then.
+        count, bites = 0, 1 if full() else BITES
+        for bite in range(1, bites + 1):
+            count += await store.jobs.prune(BATCH // bites)
+            if count < BATCH // bites * bite:
+                break
+            await clock.sleep(SOON // BITES)
         if count:
             telemetry.emit(Name.PRUNED, count=count)
         return count >= BATCH

@@ -236,6 +236,8 @@ class Worker:
             lambda: None if self._registry.takes_any else self._registry.names,
             lease=settings.lease,
             max_lost=settings.max_lost,
+            full=lambda: not self._crew.room(0),
+            clock=clock,
             telemetry=telemetry,
             deaths=self._deaths,
         )
