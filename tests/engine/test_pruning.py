@@ -3,7 +3,7 @@
 import asyncio
 
 from packhorse.engine.caretaker import BATCH, BITES, SOON, Duty, duties
-from packhorse.model.job import Keep
+from packhorse.model.job import Keep, State
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Done
 from packhorse.stores.contract import Store
@@ -23,7 +23,7 @@ async def ended(store: Store) -> None:
 
 
 async def kept(store: Store) -> int:
-    return (await store.jobs.count())["default"]["done"]
+    return (await store.jobs.count())["default"][State.DONE]
 
 
 def pruning(store: Store, clock: TurnedClock, *, full: bool) -> Duty:

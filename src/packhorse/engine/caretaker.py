@@ -11,7 +11,7 @@ import msgspec
 from packhorse.engine.settler import Deaths, untold
 from packhorse.model import backoff, caps
 from packhorse.model.chance import Chance
-from packhorse.model.clock import Clock
+from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.job import State
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store
@@ -72,9 +72,9 @@ def duties(
     *,
     lease: int,
     max_lost: int,
-    full: Callable[[], bool],
-    clock: Clock,
     telemetry: Telemetry,
+    full: Callable[[], bool] = lambda: False,
+    clock: Clock = SYSTEM,
     deaths: Deaths = untold,
 ) -> list[Duty]:
     """The duties of every worker; ``full`` says whether all of its slots are taken."""
