@@ -1,7 +1,7 @@
 """One attempt, a straight pipe from lease to settlement: open, decode, call, encode; every failure is judged."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from packhorse.engine.context import Context
@@ -18,7 +18,6 @@ from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead, Done, Outcome, Wait
 from packhorse.model.reason import WaitReason
 
-NOTHING_AROUND = nullcontext()
 Middleware = Callable[[Context], AbstractContextManager[Any]]
 
 
@@ -36,7 +35,10 @@ class Attempts:
         ctx.enter()
         try:
             args, options = self._arguments(ctx)
-            with self._around(ctx):
+            if self._middleware:
+                with self._around(ctx):
+                    value = await ctx.entry.call(*args, **options)
+            else:
                 value = await ctx.entry.call(*args, **options)
             return self._settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
         except Aside as aside:
@@ -104,7 +106,10 @@ class Attempts:
         """The payload without its seals, and with what was fetched for it."""
         if ctx.payload is not None:
             return ctx.payload
-        return self._codec.open(ctx.lease.payload, About(ctx.lease.id, ctx.lease.task))
+        lease = ctx.lease
+        if self._codec.passes(lease.payload):
+            return lease.payload
+        return self._codec.open(lease.payload, About(lease.id, lease.task))
 
     async def fetch(self, ctx: Context) -> Settlement | None:
         """Complete the payload of an attempt; if that cannot be done it has none, and this is its settlement."""
@@ -122,8 +127,6 @@ class Attempts:
         return ctx.entry.decode(self.payload(ctx))
 
     def _around(self, ctx: Context) -> AbstractContextManager[Any]:
-        if not self._middleware:
-            return NOTHING_AROUND
         stack = ExitStack()
         with stack:
             for around in self._middleware:

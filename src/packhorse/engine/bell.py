@@ -13,13 +13,18 @@ class Bell:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rung = asyncio.Event()
+        self._rung = self._called = False
+        self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._called = False
 
     def ring(self) -> None:
         """Wake who waits; from the loop's own thread."""
-        self._rung.set()
+        self._rung = True
+        self._let_go()
+
+    def _let_go(self, _timer: "asyncio.Task[None] | None" = None) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def ring_from_outside(self) -> None:
         """Wake who waits; from any thread. Many rings before the loop looks cost one hop."""
@@ -30,17 +35,22 @@ class Bell:
 
     def _answer(self) -> None:
         self._called = False
-        self._rung.set()
+        self.ring()
 
     async def wait(self, duration: int | None = None) -> bool:
-        """Wait for a ring, at most so long, and say whether there was one."""
-        if not self._rung.is_set():
-            if duration is None:
-                await self._rung.wait()
-            elif duration > 0:
-                await first(self._rung.wait(), self._clock.sleep(duration))
-        rung = self._rung.is_set()
-        self._rung.clear()
+        """Wait for a ring, at most so long, and say whether there was one. One waits at a time."""
+        if not self._rung and (duration is None or duration > 0):
+            self._waiter = self._loop.create_future()
+            timer = None if duration is None else self._loop.create_task(self._clock.sleep(duration))
+            try:
+                if timer is not None:
+                    timer.add_done_callback(self._let_go)
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        rung, self._rung = self._rung, False
         return rung
 
 

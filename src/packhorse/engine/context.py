@@ -19,7 +19,7 @@ from packhorse.errors import InvalidOption, NotInAJob, NoTransactions
 from packhorse.model import caps, codec
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.ids import id_text
-from packhorse.model.job import NewJob
+from packhorse.model.job import EMPTY, NewJob
 from packhorse.model.lease import Lease
 from packhorse.model.record import CHUNKS, chunk_head, chunk_key
 
@@ -62,7 +62,7 @@ class Context:
     def __init__(self, lease: Lease, entry: Entry) -> None:
         self.lease = lease
         self.entry = entry
-        self.policy, self._fault = _tuned(entry, lease)
+        self.policy, self._fault = (entry.policy, None) if lease.headers == EMPTY else _tuned(entry, lease)
         self.effects: list[Effect] = []
         self.fence = lease.until  # a number that is higher with every later attempt, for systems that refuse lower ones
         self._held: deque[Effect] = deque()

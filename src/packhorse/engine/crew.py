@@ -23,6 +23,7 @@ from packhorse.engine.transactions import Transactions
 from packhorse.model import caps
 from packhorse.model.clock import Clock
 from packhorse.model.ids import JobId
+from packhorse.model.job import EMPTY
 from packhorse.model.lease import Lease, Settlement, Share
 from packhorse.model.outcome import Again
 from packhorse.telemetry.emit import Telemetry
@@ -51,6 +52,7 @@ class Crew:
         note: Callable[[Context, bytes], None],
     ) -> None:
         self.slots = slots
+        self._loop = asyncio.get_running_loop()
         self.held: dict[JobId, Context] = {}
         self._attempts, self._registry, self._settler = attempts, registry, settler
         self._queue_slots = queue_slots
@@ -186,7 +188,7 @@ class Crew:
             if not self._alone.begun and len(self.held) == 1:
                 self._begin_alone(self._alone)
             return
-        free = self.slots - self.busy
+        free = self.slots - len(self._tasks) - len(self._threaded)
         while self._hand and (free > 0 or self._may_queue(self._hand[0])):
             self._start(self._hand.popleft(), now)
             free -= 1
@@ -196,7 +198,7 @@ class Crew:
         return ctx.entry.run is Run.THREAD and not self._tasks and ctx.policy.timeout is None
 
     def _start(self, ctx: Context, now: int) -> None:
-        for one in ctx.together:
+        for one in ctx.together if ctx.riders else (ctx,):
             one.begun = now
         timeout = ctx.policy.timeout
         if timeout is not None and ctx.entry.run is Run.PROCESS:
@@ -204,7 +206,7 @@ class Crew:
         elif timeout is not None:
             self._arm(ctx, timeout)
         fetch = ctx.entry.fetch
-        if fetch is not None and fetch.wanted(ctx.lease.headers):
+        if fetch is not None and ctx.lease.headers != EMPTY and fetch.wanted(ctx.lease.headers):
             self._as_task(ctx, self._fetched(ctx))
         else:
             self._launch(ctx)
@@ -223,7 +225,7 @@ class Crew:
             self._as_task(ctx, self._on_loop(ctx) if ctx.entry.run is Run.ASYNC else self._in_process(ctx))
 
     def _as_task(self, ctx: Context, run: Coroutine[Any, Any, None]) -> None:
-        self._tasks[ctx] = asyncio.get_running_loop().create_task(run, context=contextvars.Context())
+        self._tasks[ctx] = self._loop.create_task(run, context=contextvars.Context())
 
     async def _fetched(self, ctx: Context) -> None:
         ended = await self._attempts.fetch(ctx)

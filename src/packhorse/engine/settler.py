@@ -43,8 +43,9 @@ class Settler:
         if isinstance(settlement.outcome, Dead) and not settlement.effects:
             told = self._deaths(settlement.lease.id, settlement.lease.headers)
             settlement = msgspec.structs.replace(settlement, effects=told) if told else settlement
+        if not self._waiting:  # else it was rung, and whoever comes takes all
+            self._bell.ring()
         self._waiting.append(Ended(settlement, ctx))
-        self._bell.ring()
 
     def hold(self, ctx: Context) -> None:
         """An attempt wants something written while it goes on; from any thread."""

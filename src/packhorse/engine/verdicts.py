@@ -36,7 +36,11 @@ class Verdicts:
                 continue
             if ended.ctx is not None:
                 self._crew.settled(ended.ctx)
-            self._tell(ended, outcome, verdict, asked)
+            name = Name.LEASE_LOST if verdict is Verdict.LOST else _name(outcome)
+            if name not in asked:
+                asked[name] = self._telemetry.wants(name)
+            if asked[name]:
+                self._tell(name, ended, outcome)
 
     async def apart(self, batch: Sequence[Ended]) -> None:
         """Settle what the store refused as a whole, in ever smaller parts: one bad settlement harms no other."""
@@ -70,15 +74,11 @@ class Verdicts:
         else:
             self._settler.put(ctx, settlement)
 
-    def _tell(self, ended: Ended, outcome: End, verdict: Verdict, asked: dict[Name, bool]) -> None:
+    def _tell(self, name: Name, ended: Ended, outcome: End) -> None:
         lease = ended.settlement.lease
-        if verdict is Verdict.LOST:
-            self._telemetry.emit(Name.LEASE_LOST, lease=lease)
-            return
-        name = _name(outcome)
-        if name not in asked:
-            asked[name] = self._telemetry.wants(name)
-        if asked[name]:
+        if name is Name.LEASE_LOST:
+            self._telemetry.emit(name, lease=lease)
+        else:
             took = ended.ctx.took if ended.ctx is not None and ended.ctx.begun else None
             self._telemetry.emit(name, lease=lease, duration=took, **_fields(outcome))
 

@@ -61,7 +61,7 @@ class Desk:
             id=job,
             task=target.name,
             queue=queue,
-            payload=self._codec.close(call.payload, About(job, target.name)) if self._codec.seals else call.payload,
+            payload=self._closed(call.payload, job, target.name),
             headers=envelope.headers(
                 None if chain is None else id_text(chain),
                 wish.headers,
@@ -80,6 +80,9 @@ class Desk:
             children=children,
             unique=None if wish.unique is None else _unique(call, wish.unique),
         )
+
+    def _closed(self, payload: bytes, job: JobId, task: str) -> bytes:
+        return payload if self._codec.passes(payload) else self._codec.close(payload, About(job, task))
 
     def _priority(self, call: Options, task: Options, queue: str) -> int:
         """The first word on it; what else is said about jobs is asked for when they run."""

@@ -48,7 +48,7 @@ class Ask(msgspec.Struct, frozen=True):
         return sum(share.count for share in self.shares)
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
+class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt of one job, until it is settled, lost or runs out. ``ref`` is the store's own handle, 0 if unknown."""
 
     id: JobId
@@ -67,7 +67,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     ref: int = 0
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """An outcome and its effects, to be written whole or not at all."""
 
     lease: Lease

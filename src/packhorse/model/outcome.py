@@ -8,7 +8,7 @@ from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Failure, Keep
 from packhorse.model.reason import DeadReason, WaitReason
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, gc=False):
     """It worked."""
 
     result: bytes | None = None
