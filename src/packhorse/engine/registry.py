@@ -64,8 +64,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A task as the engine sees it: a name, a function and how to treat them.
 
     ``tune`` makes the policy of one job from the task's and the job's headers, if it has any. If it ``halts``, a job that
-    fails for good holds up its lane until a person has looked. With ``batching``, the function gets the contexts of all jobs run together.
-    With a ``transaction``, what the function writes in it is committed with the settlement.
+    fails for good holds up its lane until a person has looked. With ``batching``, the function gets the contexts of all
+    jobs run together. With a ``transaction``, what the function writes in it is committed with the settlement.
     """
 
     name: str
