@@ -46,6 +46,18 @@ async def test_an_idle_worker_wakes_when_somebody_enqueues(live, other, telemetr
     assert took < 2.5  # looking once a second would take twice as long
 
 
+async def test_a_job_that_comes_alone_takes_two_exchanges(memory, telemetry, heard):
+    crossing = Crossing()
+    async with worker(crossing.before(memory), tasks(), telemetry) as working:
+        await working.idle()
+        before = crossing.count("jobs.exchange")
+        await put_in(memory, job("work"))
+        await heard.until(Name.DONE)
+        await working.idle()
+
+        assert crossing.count("jobs.exchange") - before == 2  # one claims it; one settles it, and finds no more
+
+
 async def test_a_job_starts_when_it_is_due(live, other, telemetry, heard):
     async with worker(live, tasks(), telemetry) as working:
         await working.idle()

@@ -117,7 +117,7 @@ class Exchanges:
         elif ask is not None:
             self._shares.answered(ask.shares, answer.leases)
             self._next = None if answer.next_due is None else self.last + answer.next_due - answer.now
-            if answer.leases or answer.more:
+            if answer.more:
                 self._dry = frozenset()
             self._crew.take(answer.leases, sent + self._lease)
             if not self._claiming:
