@@ -54,6 +54,21 @@ async def test_a_ring_before_its_time_is_told_as_a_ring(clock):
     assert await waiting
 
 
+async def test_the_time_of_one_who_was_rung_for_is_not_that_of_the_next(clock):
+    bell = Bell(clock)
+    for _ in range(3):
+        waiting = asyncio.create_task(bell.wait(10))
+        await asyncio.sleep(0)
+        bell.ring()
+        assert await waiting
+    next_one = asyncio.create_task(bell.wait(10))
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert not next_one.done()
+    next_one.cancel()
+
+
 async def test_a_ring_from_another_thread_wakes_who_waits(clock):
     bell = Bell(clock)
     threading.Thread(target=bell.ring_from_outside).start()

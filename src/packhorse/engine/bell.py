@@ -20,11 +20,8 @@ class Bell:
     def ring(self) -> None:
         """Wake who waits; from the loop's own thread."""
         self._rung = True
-        self._let_go()
-
-    def _let_go(self, _timer: "asyncio.Task[None] | None" = None) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            _let_go(self._waiter)
 
     def ring_from_outside(self) -> None:
         """Wake who waits; from any thread. Many rings before the loop looks cost one hop."""
@@ -40,18 +37,23 @@ class Bell:
     async def wait(self, duration: int | None = None) -> bool:
         """Wait for a ring, at most so long, and say whether there was one. One waits at a time."""
         if not self._rung and (duration is None or duration > 0):
-            self._waiter = self._loop.create_future()
+            waiter = self._waiter = self._loop.create_future()
             timer = None if duration is None else self._loop.create_task(self._clock.sleep(duration))
+            if timer is not None:  # its end may be told late, when somebody else waits
+                timer.add_done_callback(lambda _: _let_go(waiter))
             try:
-                if timer is not None:
-                    timer.add_done_callback(self._let_go)
-                await self._waiter
+                await waiter
             finally:
                 self._waiter = None
                 if timer is not None:
                     timer.cancel()
         rung, self._rung = self._rung, False
         return rung
+
+
+def _let_go(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 async def first(*waits: Coroutine[Any, Any, object]) -> None:
