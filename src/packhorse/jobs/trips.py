@@ -26,7 +26,7 @@ class _Caller:
 
     def __init__(self, jobs: Sequence[NewJob], receipts: "asyncio.Future[list[Receipt]]") -> None:
         self.jobs, self.receipts = jobs, receipts
-        self.size = sum(len(job.payload) for job in jobs)
+        self.size = len(jobs[0].payload) if len(jobs) == 1 else sum(len(job.payload) for job in jobs)
 
 
 class Trips:

@@ -17,15 +17,19 @@ _MARKED = tuple(bytes((_VARIANT | byte & 0x3F,)) for byte in range(256))
 
 def new_id(clock: Clock = SYSTEM) -> JobId:
     """A fresh UUIDv7; within a millisecond ordered by its microseconds."""
-    return new_ids(1, clock)[0]
+    noise = os.urandom(8)
+    return _head(clock) + _MARKED[noise[0]] + noise[1:]
 
 
 def new_ids(count: int, clock: Clock = SYSTEM) -> list[JobId]:
     """So many fresh ids of one moment, in order: an index takes those best that come in its own order."""
-    millis, micros = divmod(clock.now(), 1000)
-    head = (millis << 16 | 0x7000 | micros * 4096 // 1000).to_bytes(8, "big")
-    noise = os.urandom(8 * count)
+    head, noise = _head(clock), os.urandom(8 * count)
     return sorted([head + _MARKED[noise[at]] + noise[at + 1 : at + 8] for at in range(0, 8 * count, 8)])
+
+
+def _head(clock: Clock) -> bytes:
+    millis, micros = divmod(clock.now(), 1000)
+    return (millis << 16 | 0x7000 | micros * 4096 // 1000).to_bytes(8, "big")
 
 
 def new_token() -> Token:
