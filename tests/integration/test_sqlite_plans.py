@@ -81,7 +81,7 @@ def plan(database: sqlite3.Connection, name: str) -> list[str]:
     """The steps of a statement."""
     text = getattr(SQL, name)
     numbered = [int(n) for n in re.findall(r"\?(\d+)", text)]
-    values = ["[]"] * (max(numbered) if numbered else text.count("?"))
+    values = ["[]"] * (max(numbered, default=0) + len(re.findall(r"\?(?!\d)", text)))
     return [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
 
