@@ -37,7 +37,7 @@ class Database:
         self._pid = 0
         # Whoever is in the file holds one of these, and a fork waits for all three.
         self._write_turn, self._read_turn, self._script_turn = threading.RLock(), threading.RLock(), threading.RLock()
-        self.wakes = Wakes(file.path)
+        self.wakes = Wakes(file)
         self.merging = Merging(file, self.wakes, clock=clock or SYSTEM, events=events)
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
@@ -224,15 +224,16 @@ class Database:
                 self._writing = self._file.writing()
             if self._reading is not None and not self.memory:
                 self._reading = self._file.connection()
+        self.wakes.after_fork()
         self._go_on()
 
     def after_fork_in_child(self) -> None:
         """Let go of the lock file: the parent's lock would outlive the parent."""
         self._file.lock.let_go()
+        self.wakes.after_fork_in_child()
         self._go_on()
 
     def _go_on(self) -> None:
-        self.wakes.after_fork()
         for turn in (self._write_turn, self._read_turn, self._script_turn):
             turn.release()
 

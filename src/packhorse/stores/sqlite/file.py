@@ -3,6 +3,7 @@
 SQLite's own busy handler sleeps and starves; whoever waits for this lock is woken.
 """
 
+import contextlib
 import logging
 import os
 import sqlite3
@@ -34,13 +35,13 @@ class Lock:
     """Held by whoever writes, alone among all processes; memory, and Windows, have none to hold."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        self.path = path
         self._file: int | None = None
 
     def make(self, rights: int) -> None:
         """Open the lock file."""
         if fcntl is not None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, rights)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, rights)
 
     def __enter__(self) -> None:
         if self._file is not None:
@@ -49,6 +50,19 @@ class Lock:
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def write(self, data: bytes, at: int) -> None:
+        """Leave a few bytes in the lock file, which mean nothing to the lock."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a full disk
+                os.pwrite(self._file, data, at)
+
+    def read(self, size: int, at: int) -> bytes:
+        """What was left there last."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # closed at this moment
+                return os.pread(self._file, size, at)
+        return b""
 
     def let_go(self) -> None:
         """Close the lock file; in a forked child too, where the parent's lock would outlive the parent."""

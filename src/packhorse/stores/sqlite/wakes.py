@@ -1,4 +1,4 @@
-"""Hints that something changed: at once within a process, by looking at the file's version between processes."""
+"""Hints that something changed: at once within a process, by notices between processes, and below them by looking at the file."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,8 @@ import threading
 from collections.abc import AsyncIterator
 
 from packhorse.stores.contract import Topic
+from packhorse.stores.sqlite.file import File
+from packhorse.stores.sqlite.notices import Ear, Notices
 
 Listener = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
@@ -15,29 +17,33 @@ POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
 class Wakes:
     """Who listens in this process, and the file that others may change."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, file: File) -> None:
+        self._path, self._memory = file.path, file.memory
+        self._notices = Notices(file.lock)
         self._listeners: dict[Topic, set[Listener]] = {topic: set() for topic in Topic}
         self._files: dict[Listener, sqlite3.Connection] = {}
+        self._ears: dict[Listener, Ear] = {}
         self._turn = threading.Lock()
 
     def wake(self, topic: Topic) -> None:
-        """Wake those who listen in this process; may be called from any thread."""
+        """Wake those who listen, after a commit; may be called from any thread."""
+        self._notices.leave(topic)  # before this process looks: what another left here meanwhile is seen by that look
         for loop, event in tuple(self._listeners[topic]):
             with contextlib.suppress(RuntimeError):  # the listener's loop is gone
                 loop.call_soon_threadsafe(event.set)
 
     async def listen(self, topic: Topic) -> AsyncIterator[None]:
-        """Yield at once when this process changed something, and within 25 ms when another did."""
+        """Yield at once when Packhorse changed something, here or elsewhere, and within 25 ms when anybody did."""
         event = asyncio.Event()
         listener = (asyncio.get_running_loop(), event)
         self._listeners[topic].add(listener)
-        memory = self._path == ":memory:"
+        if not self._memory and (ear := self._notices.ear(topic, event.set)) is not None:
+            self._ears[listener] = ear
         try:
             seen, pause = self._version(listener), POLL_FIRST
             while True:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), None if memory else pause)
+                    await asyncio.wait_for(event.wait(), None if self._memory else pause)
                 version = self._version(listener)
                 if event.is_set() or version != seen:
                     event.clear()
@@ -47,13 +53,15 @@ class Wakes:
                     pause = min(pause * POLL_GROWTH, POLL_LAST)
         finally:
             self._listeners[topic].discard(listener)
+            if (ear := self._ears.pop(listener, None)) is not None:
+                ear.close()
             with self._turn:
                 file = self._files.pop(listener, None)
                 if file is not None:
                     file.close()
 
     def _version(self, listener: Listener) -> int:
-        if self._path == ":memory:":
+        if self._memory:
             return 0
         with self._turn:
             file = self._files.get(listener)
@@ -72,3 +80,9 @@ class Wakes:
     def after_fork(self) -> None:
         """Let listeners look again."""
         self._turn.release()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what the parent hears with."""
+        while self._ears:
+            self._ears.popitem()[1].let_go()
+        self.after_fork()
