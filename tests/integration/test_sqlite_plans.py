@@ -20,6 +20,7 @@ SMALL = frozenset(
         "leases", "l", "shelves", "s", "queues", "counts", "workers", "asks", "migrations", "moment", "sqlite_master", "CONSTANT",
         "p",  # priorities, one by one
         "e",  # the oldest of a shelf, a few
+        "d", "said",  # what is given
     )
 )  # fmt: skip
 HOT = {
@@ -40,6 +41,8 @@ HOT = {
     "facts": ["j PRIMARY KEY (rowid=?)"],
     "leases_of": ["l PRIMARY KEY (rowid=?)"],
     "leave_leases": ["packhorse_leases PRIMARY KEY (rowid=?)"],
+    "end_plain": ["l PRIMARY KEY (rowid=?)"],
+    "ended_since": ["e PRIMARY KEY (rowid=?)"],
     "settled_before": [
         "packhorse_ends PRIMARY KEY (rowid=?)",
         "packhorse_tries PRIMARY KEY (seq=?)",
