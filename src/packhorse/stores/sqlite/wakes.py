@@ -10,8 +10,31 @@ from packhorse.stores.contract import Topic
 from packhorse.stores.sqlite.file import File
 from packhorse.stores.sqlite.notices import Ear, Notices
 
-Listener = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
+
+
+class Listener:
+    """Somebody who waits to be woken, on the event loop that runs."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.woken = False
+        self._up = asyncio.Event()
+
+    def wake(self) -> None:
+        """There may be something; on the loop."""
+        self.woken = True
+        self._up.set()
+
+    async def rest(self, longest: float | None) -> None:
+        """Wait to be woken, but not for ever. A timer takes half of what ``wait_for`` does, which makes a task each time."""
+        timer = None if longest is None else self.loop.call_later(longest, self._up.set)
+        try:
+            await self._up.wait()
+        finally:
+            self._up.clear()
+            if timer is not None:
+                timer.cancel()
 
 
 class Wakes:
@@ -28,25 +51,23 @@ class Wakes:
     def wake(self, topic: Topic) -> None:
         """Wake those who listen, after a commit; may be called from any thread."""
         self._notices.leave(topic)  # before this process looks: what another left here meanwhile is seen by that look
-        for loop, event in tuple(self._listeners[topic]):
+        for listener in tuple(self._listeners[topic]):
             with contextlib.suppress(RuntimeError):  # the listener's loop is gone
-                loop.call_soon_threadsafe(event.set)
+                listener.loop.call_soon_threadsafe(listener.wake)
 
     async def listen(self, topic: Topic) -> AsyncIterator[None]:
         """Yield at once when Packhorse changed something, here or elsewhere, and within 25 ms when anybody did."""
-        event = asyncio.Event()
-        listener = (asyncio.get_running_loop(), event)
+        listener = Listener()
         self._listeners[topic].add(listener)
-        if not self._memory and (ear := self._notices.ear(topic, event.set)) is not None:
+        if not self._memory and (ear := self._notices.ear(topic, listener.wake)) is not None:
             self._ears[listener] = ear
         try:
             seen, pause = self._version(listener), POLL_FIRST
             while True:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), None if self._memory else pause)
+                await listener.rest(None if self._memory else pause)
                 version = self._version(listener)
-                if event.is_set() or version != seen:
-                    event.clear()
+                if listener.woken or version != seen:
+                    listener.woken = False
                     seen, pause = version, POLL_FIRST
                     yield
                 else:
