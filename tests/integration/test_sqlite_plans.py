@@ -34,6 +34,7 @@ HOT = {
     "leave_head": ["packhorse_ready packhorse_ready_order (queue=? AND (priority,since,number)<(?,?,?))"],
     "renew": ["packhorse_leases PRIMARY KEY (rowid=?)"],
     "taken": ["packhorse_jobs packhorse_jobs_id (id=?)", "packhorse_tombs PRIMARY KEY (id=?)"],
+    "buried": ["packhorse_tombs PRIMARY KEY (id=?)"],
     "any_buried": ["t PRIMARY KEY (id=?)"],
     "ready_new": ["packhorse_jobs PRIMARY KEY (rowid>? AND rowid<?)"],
     "unique_holder": ["packhorse_uniques PRIMARY KEY (key=?)"],

@@ -25,26 +25,27 @@ def claim(step: Step, ask: Ask) -> Claim:
     """Lease ready jobs; the same ask again gives what it still holds."""
     last = step.row(SQL.last_ask, ask.worker)
     if last is not None and last[0] == ask.token:  # never anew: an old holder must not share a token with a new one
-        return Claim(_held(step, ask), *outlook(step, ask))
-    leases = _shared_out(step, ask)
+        return Claim(_held(step, ask), *_outlook(step, ask, _giving(step, ask)))
+    giving = _giving(step, ask)
+    leases = _shared_out(step, ask, giving)
     if leases:
         step.run(SQL.remember_ask, ask.worker, ask.token, step.now)
         step.changed(Change.CLAIMED, [lease.id for lease in leases])
-    return Claim(tuple(leases), *outlook(step, ask))
+    return Claim(tuple(leases), *_outlook(step, ask, giving))
 
 
 def nothing(step: Step, ask: Ask) -> Exchange | None:
     """The answer to an ask for which there is nothing, found by looking only; None if there may be something."""
     last = step.row(SQL.last_ask, ask.worker)
-    more, next_due = outlook(step, ask)
+    more, next_due = _outlook(step, ask, _giving(step, ask))
     if more or (last is not None and last[0] == ask.token):
         return None
     return Exchange((), (), False, next_due, step.now)
 
 
-def outlook(step: Step, ask: Ask) -> tuple[bool, int | None]:
+def _outlook(step: Step, ask: Ask, giving: set[str]) -> tuple[bool, int | None]:
     """Whether the asked queues have ready work left, and when their next job falls due."""
-    more, dues, giving = False, [], set(_giving(step, ask))
+    more, dues = False, []
     for share in ask.shares:
         if later := step.row(SQL.next_due, share.queue, step.now):
             dues.append(later[0])
@@ -54,14 +55,13 @@ def outlook(step: Step, ask: Ask) -> tuple[bool, int | None]:
     return more, min(dues, default=None)
 
 
-def _giving(step: Step, ask: Ask) -> list[str]:
-    paused = {name for (name,) in step.rows(SQL.paused)}
-    return [share.queue for share in ask.shares if share.queue not in paused]
+def _giving(step: Step, ask: Ask) -> set[str]:
+    """The asked queues that are not paused."""
+    return {share.queue for share in ask.shares}.difference(name for (name,) in step.rows(SQL.paused))
 
 
-def _shared_out(step: Step, ask: Ask) -> list[Lease]:
+def _shared_out(step: Step, ask: Ask, giving: set[str]) -> list[Lease]:
     """Each queue its share; what one cannot fill goes to the others, up to their most."""
-    giving = set(_giving(step, ask))
     for queue in giving:
         come_due(step, queue)
     left = ask.total
