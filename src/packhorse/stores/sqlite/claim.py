@@ -1,5 +1,6 @@
 """Ready jobs are leased: best first, by shares per queue."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from packhorse.model.event import Change
@@ -79,8 +80,7 @@ def _shared_out(step: Step, ask: Ask, giving: set[str]) -> list[Lease]:
     found = [(row, queue) for queue, rows in got.items() for row in rows]
     if len(ask.shares) > 1:
         found.sort(key=_order)
-    until = step.now + ask.lease
-    return [_lease(row, queue, ask.token, until) for row, queue in found]
+    return _leases(found, ask.token, step.now + ask.lease)
 
 
 def _order(found: tuple[Row, str]) -> Row:
@@ -111,12 +111,14 @@ def _take(step: Step, ask: Ask, queue: str, count: int) -> list[Row]:
     return rows
 
 
-def _lease(row: Row, queue: str, token: Token, until: int) -> Lease:
-    seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent = row
-    return Lease(
-        id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
-        priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
-    )  # fmt: skip
+def _leases(found: Sequence[tuple[Row, str]], token: Token, until: int) -> list[Lease]:
+    return [
+        Lease(
+            id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
+            priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
+        )
+        for (seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent), queue in found
+    ]  # fmt: skip
 
 
 def _held(step: Step, ask: Ask) -> tuple[Lease, ...]:

@@ -162,7 +162,7 @@ class Settling:
 
 def _plain(one: tuple[Settlement, int]) -> bool:
     """Whether a job worked, and nothing seems to hang on it."""
-    settlement, _ = one
+    settlement = one[0]
     lease = settlement.lease
     return type(settlement.outcome) is Done and not (settlement.effects or lease.lane or lease.parent)
 
