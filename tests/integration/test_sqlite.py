@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from packhorse.errors import ConfigError, StoreClosed, StoreError, StoreFull
 from packhorse.model.effect import Enqueue, Publish, Put
+from packhorse.model.job import Unique
 from packhorse.model.lease import Ask, Settlement, Verdict
 from packhorse.model.outcome import Again, Done, Held, Wait
 from packhorse.model.reason import WaitReason
@@ -17,7 +19,7 @@ from packhorse.stores import open_store
 from packhorse.stores.sqlite.step import SQL
 from packhorse.stores.sqlite.store import SQLiteStore, path_of
 from packhorse.testing.clock import TurnedClock
-from tests.making import HOUR, MINUTE, WORKER, ask, new, put_in, take
+from tests.making import DEAD, HOUR, MINUTE, WORKER, ask, new, put_in, take
 
 
 @pytest.fixture
@@ -98,6 +100,35 @@ async def test_a_fault_at_any_write_leaves_everything_or_nothing(tmp_path: Path)
         "jobs", "ready", "due", "leases", "waits", "ends", "shelves", "tries", "lanes", "families", "records", "heads",
         "events", "counts", "lifecycle", "asks", "moment",
     }  # fmt: skip
+
+
+async def test_plain_ends_among_which_some_are_not_so_plain_after_all_are_told_apart(file: SQLiteStore):
+    held = Unique("key")
+    await put_in(file, *(new() for _ in range(3)), new(unique=held), new())
+    first, second, third, unique, again = await take(file, 5)
+    await file.jobs.exchange([Settlement(again, Again())])
+    [newer] = await take(file)
+    leases = [first, first, again, newer, unique, msgspec.structs.replace(second, token=bytes(16)), second]
+
+    ended = await file.jobs.exchange([Settlement(lease, Done(b"1")) for lease in leases])
+
+    assert [str(verdict) for verdict in ended.verdicts] == [
+        "written", "repeated", "repeated", "written", "written", "lost", "written",
+    ]  # fmt: skip
+    counts = await file.jobs.count()
+    assert {state: count for state, count in counts["default"].items() if count} == {"running": 1, "done": 4}
+    assert [receipt.created for receipt in await file.jobs.enqueue([new(unique=held)])] == [True]
+    assert (await file.jobs.exchange([Settlement(third, Done())])).verdicts == (Verdict.WRITTEN,)
+
+
+async def test_a_lease_that_was_settled_otherwise_in_the_same_call_is_not_ended_again(file: SQLiteStore):
+    await put_in(file, new(), new())
+    first, second = await take(file)
+    settlements = [Settlement(first, DEAD), Settlement(first, Done()), Settlement(second, Done())]
+
+    ended = await file.jobs.exchange(settlements)
+
+    assert ended.verdicts == (Verdict.WRITTEN, Verdict.REPEATED, Verdict.WRITTEN)
 
 
 async def test_a_failing_verb_does_not_harm_those_it_is_merged_with(file: SQLiteStore):

@@ -20,6 +20,7 @@ SMALL = frozenset(
         "leases", "l", "shelves", "s", "queues", "counts", "workers", "asks", "migrations", "moment", "sqlite_master", "CONSTANT",
         "p",  # priorities, one by one
         "e",  # the oldest of a shelf, a few
+        "d", "said",  # what is given
     )
 )  # fmt: skip
 HOT = {
@@ -33,6 +34,7 @@ HOT = {
     "leave_head": ["packhorse_ready packhorse_ready_order (queue=? AND (priority,since,number)<(?,?,?))"],
     "renew": ["packhorse_leases PRIMARY KEY (rowid=?)"],
     "taken": ["packhorse_jobs packhorse_jobs_id (id=?)", "packhorse_tombs PRIMARY KEY (id=?)"],
+    "buried": ["packhorse_tombs PRIMARY KEY (id=?)"],
     "any_buried": ["t PRIMARY KEY (id=?)"],
     "ready_new": ["packhorse_jobs PRIMARY KEY (rowid>? AND rowid<?)"],
     "unique_holder": ["packhorse_uniques PRIMARY KEY (key=?)"],
@@ -40,6 +42,8 @@ HOT = {
     "facts": ["j PRIMARY KEY (rowid=?)"],
     "leases_of": ["l PRIMARY KEY (rowid=?)"],
     "leave_leases": ["packhorse_leases PRIMARY KEY (rowid=?)"],
+    "end_plain": ["l PRIMARY KEY (rowid=?)"],
+    "ended_since": ["e PRIMARY KEY (rowid=?)"],
     "settled_before": [
         "packhorse_ends PRIMARY KEY (rowid=?)",
         "packhorse_tries PRIMARY KEY (seq=?)",
@@ -81,7 +85,7 @@ def plan(database: sqlite3.Connection, name: str) -> list[str]:
     """The steps of a statement."""
     text = getattr(SQL, name)
     numbered = [int(n) for n in re.findall(r"\?(\d+)", text)]
-    values = ["[]"] * (max(numbered) if numbered else text.count("?"))
+    values = ["[]"] * (max(numbered, default=0) + len(re.findall(r"\?(?!\d)", text)))
     return [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {text}", values)]
 
 

@@ -19,12 +19,10 @@ class Statements:
                 if name in self._texts:
                     raise ValueError(f"two statements of {package} are named {name}")
                 self._texts[name] = statement
+                setattr(self, name, statement)  # found without a call, at every use
 
     def __getattr__(self, name: str) -> str:
-        try:
-            return self._texts[name]
-        except KeyError:
-            raise AttributeError(f"there is no statement {name}") from None
+        raise AttributeError(f"there is no statement {name}")
 
     @property
     def names(self) -> frozenset[str]:

@@ -1,5 +1,6 @@
 """Ready jobs are leased: best first, by shares per queue."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from packhorse.model.event import Change
@@ -25,26 +26,27 @@ def claim(step: Step, ask: Ask) -> Claim:
     """Lease ready jobs; the same ask again gives what it still holds."""
     last = step.row(SQL.last_ask, ask.worker)
     if last is not None and last[0] == ask.token:  # never anew: an old holder must not share a token with a new one
-        return Claim(_held(step, ask), *outlook(step, ask))
-    leases = _shared_out(step, ask)
+        return Claim(_held(step, ask), *_outlook(step, ask, _giving(step, ask)))
+    giving = _giving(step, ask)
+    leases = _shared_out(step, ask, giving)
     if leases:
         step.run(SQL.remember_ask, ask.worker, ask.token, step.now)
         step.changed(Change.CLAIMED, [lease.id for lease in leases])
-    return Claim(tuple(leases), *outlook(step, ask))
+    return Claim(tuple(leases), *_outlook(step, ask, giving))
 
 
 def nothing(step: Step, ask: Ask) -> Exchange | None:
     """The answer to an ask for which there is nothing, found by looking only; None if there may be something."""
     last = step.row(SQL.last_ask, ask.worker)
-    more, next_due = outlook(step, ask)
+    more, next_due = _outlook(step, ask, _giving(step, ask))
     if more or (last is not None and last[0] == ask.token):
         return None
     return Exchange((), (), False, next_due, step.now)
 
 
-def outlook(step: Step, ask: Ask) -> tuple[bool, int | None]:
+def _outlook(step: Step, ask: Ask, giving: set[str]) -> tuple[bool, int | None]:
     """Whether the asked queues have ready work left, and when their next job falls due."""
-    more, dues, giving = False, [], set(_giving(step, ask))
+    more, dues = False, []
     for share in ask.shares:
         if later := step.row(SQL.next_due, share.queue, step.now):
             dues.append(later[0])
@@ -54,14 +56,13 @@ def outlook(step: Step, ask: Ask) -> tuple[bool, int | None]:
     return more, min(dues, default=None)
 
 
-def _giving(step: Step, ask: Ask) -> list[str]:
-    paused = {name for (name,) in step.rows(SQL.paused)}
-    return [share.queue for share in ask.shares if share.queue not in paused]
+def _giving(step: Step, ask: Ask) -> set[str]:
+    """The asked queues that are not paused."""
+    return {share.queue for share in ask.shares}.difference(name for (name,) in step.rows(SQL.paused))
 
 
-def _shared_out(step: Step, ask: Ask) -> list[Lease]:
+def _shared_out(step: Step, ask: Ask, giving: set[str]) -> list[Lease]:
     """Each queue its share; what one cannot fill goes to the others, up to their most."""
-    giving = set(_giving(step, ask))
     for queue in giving:
         come_due(step, queue)
     left = ask.total
@@ -79,8 +80,7 @@ def _shared_out(step: Step, ask: Ask) -> list[Lease]:
     found = [(row, queue) for queue, rows in got.items() for row in rows]
     if len(ask.shares) > 1:
         found.sort(key=_order)
-    until = step.now + ask.lease
-    return [_lease(row, queue, ask.token, until) for row, queue in found]
+    return _leases(found, ask.token, step.now + ask.lease)
 
 
 def _order(found: tuple[Row, str]) -> Row:
@@ -111,12 +111,14 @@ def _take(step: Step, ask: Ask, queue: str, count: int) -> list[Row]:
     return rows
 
 
-def _lease(row: Row, queue: str, token: Token, until: int) -> Lease:
-    seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent = row
-    return Lease(
-        id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
-        priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
-    )  # fmt: skip
+def _leases(found: Sequence[tuple[Row, str]], token: Token, until: int) -> list[Lease]:
+    return [
+        Lease(
+            id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
+            priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
+        )
+        for (seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent), queue in found
+    ]  # fmt: skip
 
 
 def _held(step: Step, ask: Ask) -> tuple[Lease, ...]:

@@ -15,20 +15,18 @@ from typing import TypeVar
 
 from packhorse.errors import DurabilityNotMet, StoreClosed
 from packhorse.model.clock import SYSTEM, Clock
-from packhorse.model.lease import Verdict
-from packhorse.stores.contract import Topic
 from packhorse.stores.sqlite.file import FLOOR, File
 from packhorse.stores.sqlite.forks import FORKS
 from packhorse.stores.sqlite.hold import Gate, Hold
 from packhorse.stores.sqlite.line import Call, Line, answer
-from packhorse.stores.sqlite.step import SQL, Step
-from packhorse.stores.sqlite.translate import full, translated, unopened, unsure
+from packhorse.stores.sqlite.merging import Merging, undo
+from packhorse.stores.sqlite.step import Step
+from packhorse.stores.sqlite.translate import translated, unopened
 from packhorse.stores.sqlite.wakes import Wakes
 
 T = TypeVar("T")
 
 MERGED_CALLS = 500
-MERGED_TIME = 50_000
 
 
 class Database:
@@ -36,12 +34,11 @@ class Database:
 
     def __init__(self, file: File, *, clock: Clock | None, events: bool) -> None:
         self._file, self.path, self.memory = file, file.path, file.memory
-        self._clock = clock or SYSTEM
-        self._events = events
         self._pid = 0
         # Whoever is in the file holds one of these, and a fork waits for all three.
         self._write_turn, self._read_turn, self._script_turn = threading.RLock(), threading.RLock(), threading.RLock()
-        self.wakes = Wakes(file.path)
+        self.wakes = Wakes(file)
+        self.merging = Merging(file, self.wakes, clock=clock or SYSTEM, events=events)
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
         self._held: sqlite3.Connection | None = None  # apart, for what the user's statements leave behind
@@ -106,9 +103,9 @@ class Database:
                 if connection is not None:
                     connection.close()
             if writing is not None:
-                with self._file.locked():
+                with self._file.lock:
                     writing.close()
-            self._file.let_go()
+            self._file.lock.let_go()
 
     # -- serving calls
 
@@ -126,22 +123,22 @@ class Database:
                 await self._gate.passed()
             with self._write_turn:
                 call = Call(work, skip)
-                self._transact(writing, deque([call]))
+                self.merging.serve(writing, deque([call]))
                 call.deliver()
         else:
-            call = Call(work, skip)
-            self._alive(self._writer).put(call, urgent=urgent)
+            call = Call(work, skip, urgent=urgent)
+            self._alive(self._writer).put(call)
         return await call.future  # type: ignore[no-any-return]
 
     async def read(self, work: Callable[[Step], T]) -> T:
         """Run a look in a snapshot of its own."""
         self._alive(self._writing)
-        call = Call(work, None)
+        call = Call(work)
         if self.memory:
             if self._gate.shut:
                 await self._gate.passed()
             with self._write_turn:
-                self._look(self._alive(self._writing), call)
+                self.merging.look(self._alive(self._writing), call)
                 call.deliver()
         else:
             self._alive(self._reader).put(call)
@@ -151,7 +148,7 @@ class Database:
         """Let an attempt have the writer when its turn has come; in memory, wait for that turn."""
         self._alive(self._writing)
         if not self.memory:
-            self._alive(self._writer).put_turn(lambda: self._serve_hold(hold))
+            self._alive(self._writer).put(lambda: self._serve_hold(hold))
             return
         await self._gate.close()
         threading.Thread(target=self._serve_hold, args=(hold,), name="packhorse-sqlite-hold", daemon=True).start()
@@ -172,7 +169,7 @@ class Database:
                 return
             while waiting:
                 with self._write_turn:  # another connection after a fork
-                    served = self._transact(self._writing, waiting)
+                    served = self.merging.serve(self._writing, waiting)
                 answer(served)
             if turn:
                 turn()
@@ -180,7 +177,7 @@ class Database:
     def _serve_hold(self, hold: Hold) -> None:
         """Lend the writer to an attempt: one transaction, of which nothing stays that was not committed inside."""
         try:
-            with self._write_turn, self._file.locked():
+            with self._write_turn, self._file.lock:
                 self._lend(hold)
         except Exception as error:  # noqa: BLE001 - the attempt gets it
             hold.end(translated(error))
@@ -197,125 +194,15 @@ class Database:
         try:
             hold.serve(connection)
         finally:
-            _undo(connection)
-
-    def settle(self, connection: sqlite3.Connection, work: Callable[[Step], Verdict]) -> Verdict:
-        """End a transaction that was lent: commit if the settlement is written, else roll back."""
-        try:
-            step = self._step(connection)
-            verdict = work(step)
-            if verdict is not Verdict.WRITTEN:
-                return verdict
-            self.finish(step)
-            connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            if connection.in_transaction:  # refused, perhaps by a constraint that was put off: nothing is written
-                raise
-            raise unsure(error) from error
-        finally:
-            _undo(connection)
-        self._tell(work=step.work, ends=step.ends)
-        return verdict
+            undo(connection)
 
     def _serve_reads(self, line: Line) -> None:
         assert self._reading is not None
         while calls := line.take(MERGED_CALLS):
             with self._read_turn:
                 for call in calls:
-                    self._look(self._reading, call)
+                    self.merging.look(self._reading, call)
             answer(calls)
-
-    def _look(self, connection: sqlite3.Connection, call: Call) -> None:
-        try:
-            connection.execute("BEGIN")
-            try:
-                call.result = call.work(self._step(connection))
-            finally:
-                connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - the caller gets it
-            call.error = translated(error)
-
-    def now(self) -> int:
-        """The moment by the clock that rules; never before the last one that is stored."""
-        return self._clock.now()
-
-    def finish(self, step: Step) -> None:
-        """Write what a step gathered, and how far the numbers have come."""
-        step.finish(events=self._events)
-        step.run(SQL.set_moment, step.now, step.number)
-
-    def _step(self, connection: sqlite3.Connection) -> Step:
-        at, number = connection.execute(SQL.moment).fetchone()
-        return Step(connection, max(at, self._clock.now()), number)
-
-    def _transact(self, connection: sqlite3.Connection, waiting: deque[Call]) -> list[Call]:
-        """Serve calls from the head of the line in one transaction, as many as fit into its time."""
-        served: list[Call] = []
-        while waiting and self._skipped(connection, waiting[0]):
-            served.append(waiting.popleft())
-        if not waiting:
-            return served
-        written: list[Call] = []
-        committing = False
-        try:
-            with self._file.locked():
-                connection.execute("BEGIN IMMEDIATE")
-                begun = SYSTEM.steady()
-                step = self._step(connection)
-                work = ends = False
-                while waiting and (not written or SYSTEM.steady() - begun < MERGED_TIME):
-                    call = waiting.popleft()
-                    written.append(call)
-                    step = self._one(connection, call, step)
-                    work, ends = work or step.work, ends or step.ends
-                connection.execute(SQL.set_moment, (step.now, step.number))
-                committing = True
-                connection.execute("COMMIT")
-                committing = False
-                self._file.shorten(connection)
-        except Exception as error:  # noqa: BLE001 - the caller gets it
-            _undo(connection)
-            if full(error) and written and not written[0].again and self._file.make_room(connection):
-                waiting.extendleft(call.once_more() for call in reversed(written))
-                return served
-            for call in written or [waiting.popleft()]:
-                call.error = call.error or (unsure(error) if committing else translated(error))
-                served.append(call)
-            return served
-        self._tell(work=work, ends=ends)
-        return served + written
-
-    def _tell(self, *, work: bool, ends: bool) -> None:
-        if work:
-            self.wakes.wake(Topic.WORK)
-        if ends:
-            self.wakes.wake(Topic.ENDS)
-
-    def _one(self, connection: sqlite3.Connection, call: Call, before: Step) -> Step:
-        """Serve one call in a savepoint, so that its failure is its own."""
-        step = Step(connection, before.now, before.number)
-        connection.execute("SAVEPOINT verb")
-        try:
-            call.result = call.work(step)
-            step.finish(events=self._events)
-        except Exception as error:
-            call.error = translated(error)
-            if not connection.in_transaction:  # a full disk ends the whole transaction, not just this verb
-                raise
-            connection.execute("ROLLBACK TO verb")
-            step = Step(connection, before.now, before.number)
-        connection.execute("RELEASE verb")
-        return step
-
-    def _skipped(self, connection: sqlite3.Connection, call: Call) -> bool:
-        if call.skip is None:
-            return False
-        try:
-            call.result = call.skip(self._step(connection))
-        except Exception as error:  # noqa: BLE001 - the caller gets it
-            call.error = translated(error)
-            return True
-        return call.result is not None
 
     # -- forks
 
@@ -337,15 +224,16 @@ class Database:
                 self._writing = self._file.writing()
             if self._reading is not None and not self.memory:
                 self._reading = self._file.connection()
+        self.wakes.after_fork()
         self._go_on()
 
     def after_fork_in_child(self) -> None:
         """Let go of the lock file: the parent's lock would outlive the parent."""
-        self._file.let_go()
+        self._file.lock.let_go()
+        self.wakes.after_fork_in_child()
         self._go_on()
 
     def _go_on(self) -> None:
-        self.wakes.after_fork()
         for turn in (self._write_turn, self._read_turn, self._script_turn):
             turn.release()
 
@@ -379,20 +267,14 @@ class Database:
 
     def _alone(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            with self._file.locked():
+            with self._file.lock:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     result = work(connection)
                     connection.execute("COMMIT")
                     return result
                 except BaseException:
-                    _undo(connection)
+                    undo(connection)
                     raise
         except sqlite3.Error as error:
             raise translated(error) from error
-
-
-def _undo(connection: sqlite3.Connection) -> None:
-    with contextlib.suppress(sqlite3.Error):
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")

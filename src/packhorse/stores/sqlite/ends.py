@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 
 from packhorse.model.effect import Put
+from packhorse.model.event import Change
 from packhorse.model.ids import JobId, Token
 from packhorse.model.job import Keep, State
+from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Done
 from packhorse.model.record import DELIVERED, delivery_key
 from packhorse.stores.sqlite.lanes import Lane, admit, hand_on
@@ -60,6 +63,31 @@ class Ends:
         for queue, count in Counter([row[1] for row, _, _ in jobs]).items():
             step.count(queue, done, count)
 
+    def write_plain(self, jobs: Sequence[tuple[Settlement, int]]) -> list[bool]:
+        """End jobs that worked and on which nothing hangs, without a look at them before, and say which did end.
+
+        Left out is one whose lease is not held, or is held for a job that is not plain.
+        """
+        step, first = self._step, self._step.next(len(jobs))
+        lots: dict[tuple[Token, str, Keep], list[tuple[object, ...]]] = {}
+        for number, (settlement, seq) in enumerate(jobs, first):
+            lease, done = settlement.lease, settlement.outcome
+            assert isinstance(done, Done)
+            row = (seq, number, done.result and bytearray(done.result))
+            lots.setdefault((lease.token, lease.queue, done.keep), []).append(row)
+        written = 0
+        for (token, queue, keep), rows in lots.items():
+            written += step.put(SQL.end_plain, rows, self._shelf(queue, State.DONE, keep), step.now, token, queue)
+        ended = [True] * len(jobs) if written == len(jobs) else _ended_since(step, jobs, first)
+        gone = [(seq, settlement.lease.queue, settlement.lease.id) for settlement, seq in compress(jobs, ended)]
+        if gone:
+            leave(step, State.RUNNING, gone)
+            for queue, count in Counter([queue for _, queue, _ in gone]).items():
+                step.count(queue, State.DONE, count)
+            step.changed(Change.DONE, [job for _, _, job in gone])
+            step.ends = True
+        return ended
+
     def depart(self, spot: Spot, word: str, result: bytes | None = None) -> None:
         """What goes with any end, also with being dropped."""
         if spot.flags & (Flag.UNIQUE | Flag.STARTED):
@@ -96,6 +124,17 @@ class Ends:
         shelf = row[0] if row else int(self._step.run(SQL.add_shelf, *rule).lastrowid or 0)
         self._shelves[queue, state, keep] = shelf
         return shelf
+
+
+def _ended_since(step: Step, jobs: Sequence[tuple[Settlement, int]], first: int) -> list[bool]:
+    """Which of these have an end with this number or a later one; the same lease a second time has none."""
+    found = set(step.rows(SQL.ended_since, as_json([seq for _, seq in jobs]), first))
+    ended = []
+    for settlement, seq in jobs:
+        one = (seq, settlement.lease.token)
+        ended.append(one in found)
+        found.discard(one)
+    return ended
 
 
 def _deliver(step: Step, outcome: Put, job: JobId, number: int) -> None:

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from packhorse.model.event import Change
+from packhorse.model.ids import JobId
 from packhorse.model.job import NewJob, Receipt, State, Until
 from packhorse.model.reason import WaitReason
 from packhorse.stores.sqlite.lanes import admit
@@ -13,42 +15,73 @@ from packhorse.stores.sqlite.step import SQL, Step, as_json, range_list
 
 def enqueue(step: Step, jobs: Sequence[NewJob]) -> list[Receipt]:
     """Store jobs, all or none, and say for each which job stands for it."""
-    if len(jobs) > 1 and all(job.unique is None and job.parent is None and not job.children for job in jobs):
+    receipts = _plain(step, jobs)
+    if receipts is None and len(jobs) > 1 and not any(job.unique or job.parent or job.children for job in jobs):
         receipts = _together(step, jobs)
-        if receipts is not None:
-            return receipts
-    return [_one(step, job) for job in jobs]
+    return [_one(step, job) for job in jobs] if receipts is None else receipts
+
+
+def _plain(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
+    """Jobs that are ready now and say nothing else, by far the most; None, with nothing written, if some are not like that."""
+    now, seq, rows = step.now, step.number, []
+    for job in jobs:
+        if job.delay or job.lane or job.tenant or job.unique or job.parent or job.children or job.at > now:
+            return None
+        seq += 1
+        rows.append((
+            seq, bytearray(job.id), job.queue, job.task, job.priority, bytearray(job.payload), bytearray(job.headers)
+        ))  # fmt: skip
+    first = _written(step, SQL.add_plain, rows, now)
+    if first is None:
+        return None
+    _ready(step, first, [job.queue for job in jobs])
+    return _receipts(step, [job.id for job in jobs])
 
 
 def _together(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
     """All jobs at once; None, with nothing written, if some id is taken."""
-    now, ids = step.now, [job.id for job in jobs]
-    if len(set(ids)) != len(ids) or step.row(SQL.any_buried, b"".join(ids), as_json(range_list(len(ids)))):
-        return None
-    first = step.number + 1
-    dues = [max(job.at, now + job.delay) for job in jobs]
+    now, first = step.now, step.number + 1
+    known = {seq: _facts(seq, job, max(job.at, now + job.delay)) for seq, job in enumerate(jobs, first)}
     rows = [
         (
-            seq, job.id, job.queue, job.task, job.priority, now, due, 0 if job.lane is None else Flag.LANE,
-            job.payload, job.headers, job.tenant, job.lane, job.lane_limit,
+            fact.seq, fact.id, fact.queue, job.task, fact.priority, now, fact.due, fact.flags,
+            job.payload, job.headers, job.tenant, fact.lane, fact.lane_limit,
         )
-        for seq, (job, due) in enumerate(zip(jobs, dues, strict=True), first)
+        for fact, job in zip(known.values(), jobs, strict=True)
     ]  # fmt: skip
-    if step.put(SQL.add_jobs, rows) != len(jobs):
+    if _written(step, SQL.add_jobs, rows) is None:
+        return None
+    admit(step, [(_spot(fact), fact.due) for fact in known.values()], known)
+    return _receipts(step, [job.id for job in jobs])
+
+
+def _written(step: Step, statement: str, rows: Sequence[tuple[Any, ...]], *shared: int) -> int | None:
+    """Write records, and take their numbers: the first of them; None, with nothing written, if some id is taken."""
+    first = step.number + 1
+    if _buried(step, [row[1] for row in rows]):
+        return None
+    if step.put(statement, rows, *shared) != len(rows):
         step.run(SQL.take_back_jobs, first)
         return None
-    step.next(len(jobs))
-    if max(dues) <= now and all(job.lane is None for job in jobs):
-        step.run(SQL.ready_new, first, step.number, now)
-        step.work = True
-        for queue, count in Counter([job.queue for job in jobs]).items():
-            step.count(queue, State.READY, count)
-    else:
-        known = {
-            first + index: _facts(first + index, job, due)
-            for index, (job, due) in enumerate(zip(jobs, dues, strict=True))
-        }
-        admit(step, [(_spot(fact), max(fact.due, now)) for fact in known.values()], known)
+    return step.next(len(rows))
+
+
+def _buried(step: Step, ids: list[Any]) -> bool:
+    """Whether some id is that of a pruned job."""
+    if len(ids) == 1:  # without JSON, which takes longer than the look
+        return step.row(SQL.buried, ids[0]) is not None
+    return step.row(SQL.any_buried, b"".join(ids), as_json(range_list(len(ids)))) is not None
+
+
+def _ready(step: Step, first: int, queues: list[str]) -> None:
+    """Make records ready that were written just now, in the order of their numbers."""
+    step.run(SQL.ready_new, first, step.number, step.now)
+    step.work = True
+    for queue, count in Counter(queues).items():
+        step.count(queue, State.READY, count)
+
+
+def _receipts(step: Step, ids: list[JobId]) -> list[Receipt]:
     step.changed(Change.ENQUEUED, ids)
     return [Receipt(job, True) for job in ids]
 

@@ -3,11 +3,10 @@
 SQLite's own busy handler sleeps and starves; whoever waits for this lock is woken.
 """
 
+import contextlib
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +31,46 @@ PRAGMAS = ("cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY"
 _LOG = logging.getLogger("packhorse")
 
 
+class Lock:
+    """Held by whoever writes, alone among all processes; memory, and Windows, have none to hold."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file: int | None = None
+
+    def make(self, rights: int) -> None:
+        """Open the lock file."""
+        if fcntl is not None:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, rights)
+
+    def __enter__(self) -> None:
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def write(self, data: bytes, at: int) -> None:
+        """Leave a few bytes in the lock file, which mean nothing to the lock."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # a full disk
+                os.pwrite(self._file, data, at)
+
+    def read(self, size: int, at: int) -> bytes:
+        """What was left there last."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # closed at this moment
+                return os.pread(self._file, size, at)
+        return b""
+
+    def let_go(self) -> None:
+        """Close the lock file; in a forked child too, where the parent's lock would outlive the parent."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
 class File:
     """A file, or memory, which has no lock."""
 
@@ -40,8 +79,8 @@ class File:
         self.memory = path == ":memory:"
         self._unsafe_network = unsafe_network
         self._pragmas = (f"synchronous = {synchronous}", *PRAGMAS)
-        self._lock: int | None = None
-        self._wal = Path(f"{path}-wal")
+        self.lock = Lock(f"{path}.lock")
+        self._wal = f"{path}-wal"
         self._next_emptying = self._pause = 0
 
     def create(self) -> sqlite3.Connection:
@@ -53,9 +92,7 @@ class File:
         tell_of_old_library()
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = self.writing()
-        if fcntl is not None:
-            rights = path.stat().st_mode & 0o666  # whoever may write to the file may lock it
-            self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, rights)
+        self.lock.make(path.stat().st_mode & 0o666)  # whoever may write to the file may lock it
         return connection
 
     def writing(self) -> sqlite3.Connection:
@@ -82,18 +119,6 @@ class File:
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Write alone among all processes."""
-        if self._lock is None:
-            yield
-            return
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-
     def shorten(self, connection: sqlite3.Connection) -> None:
         """Empty a journal that has become long, under the lock: a commit empties it only while nobody reads.
 
@@ -111,7 +136,7 @@ class File:
         """On a full disk, let the journal begin anew in the room it has, and say whether there was any in use."""
         if self.memory:
             return False
-        with self.locked():
+        with self.lock:
             return bool(self._emptied(connection, "RESTART"))
 
     def _emptied(self, connection: sqlite3.Connection, how: str) -> int | None:
@@ -127,15 +152,9 @@ class File:
 
     def _journal(self) -> int:
         try:
-            return self._wal.stat().st_size
+            return os.stat(self._wal).st_size  # noqa: PTH116 - at every commit, where a Path costs more than the look
         except OSError:
             return 0
-
-    def let_go(self) -> None:
-        """Close the lock file; in a forked child too, where the parent's lock would outlive the parent."""
-        lock, self._lock = self._lock, None
-        if lock is not None:
-            os.close(lock)
 
 
 @cache  # once in a process

@@ -37,7 +37,7 @@ class Hold:
 
     async def tell(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Have something done on the writer, in order."""
-        call = Call(work, None)
+        call = Call(work)
         with self._turn:
             if self._why is not None:
                 raise self._why

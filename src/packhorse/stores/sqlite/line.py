@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -16,11 +17,12 @@ Turn = Callable[[], None]
 class Call:
     """One verb on its way to a thread and back."""
 
-    __slots__ = ("again", "answer", "error", "future", "loop", "result", "skip", "work")
+    __slots__ = ("again", "error", "future", "loop", "result", "skip", "urgent", "work")
 
-    def __init__(self, work: Work, skip: Work | None) -> None:
+    def __init__(self, work: Work, skip: Work | None = None, *, urgent: bool = False) -> None:
         self.work = work
         self.skip = skip
+        self.urgent = urgent
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
@@ -46,41 +48,43 @@ class Line:
     """Calls that wait for a thread: urgent ones first, each kind in order; after each lot, one turn that takes longer."""
 
     def __init__(self, name: str, serve: Callable[["Line"], None]) -> None:
+        self._come: queue.SimpleQueue[Call | Turn | None] = queue.SimpleQueue()  # none: the line is closed
+        self._closing = threading.Lock()
+        self._closed = False
+        # Only the thread that serves knows these.
         self._calls: deque[Call] = deque()
         self._urgent: deque[Call] = deque()
         self._turns: deque[Turn] = deque()
-        self._there = threading.Condition()
-        self._stopping = False
+        self._over = False
         self._thread = threading.Thread(target=serve, args=(self,), name=name, daemon=True)
         self._thread.start()
 
-    def put(self, call: Call, *, urgent: bool = False) -> None:
-        """Stand in line."""
-        with self._there:
-            self._check()
-            (self._urgent if urgent else self._calls).append(call)
-            self._there.notify()
-
-    def put_turn(self, turn: Turn) -> None:
-        """Stand in line to have the thread for a while."""
-        with self._there:
-            self._check()
-            self._turns.append(turn)
-            self._there.notify()
-
-    def _check(self) -> None:
-        if self._stopping:
-            raise StoreClosed("The store is closed: open it again before calling it")
+    def put(self, one: Call | Turn) -> None:
+        """Stand in line, for an answer or to have the thread for a while."""
+        with self._closing:
+            if self._closed:
+                raise StoreClosed("The store is closed: open it again before calling it")
+            self._come.put(one)
 
     def take(self, most: int) -> list[Call]:
         """Wait for calls and take those that are there; none for a turn, and when the line is closed and empty."""
-        with self._there:
-            while not (self._urgent or self._calls or self._turns or self._stopping):
-                self._there.wait()
-            taken: list[Call] = []
-            while len(taken) < most and (self._urgent or self._calls):
-                taken.append((self._urgent or self._calls).popleft())
-            return taken
+        if not (self._urgent or self._calls or self._turns or self._over):
+            self._stand(self._come.get())
+        for _ in range(self._come.qsize()):
+            self._stand(self._come.get())
+        taken: list[Call] = []
+        for calls in (self._urgent, self._calls):
+            while calls and len(taken) < most:
+                taken.append(calls.popleft())
+        return taken
+
+    def _stand(self, one: Call | Turn | None) -> None:
+        if one is None:
+            self._over = True
+        elif isinstance(one, Call):
+            (self._urgent if one.urgent else self._calls).append(one)
+        else:
+            self._turns.append(one)
 
     def take_turn(self) -> Turn | None:
         """The first who wants to have the thread for a while, if there is one."""
@@ -88,20 +92,27 @@ class Line:
 
     def stop(self) -> None:
         """Serve what waits, then end the thread."""
-        with self._there:
-            self._stopping = True
-            self._there.notify()
+        with self._closing:
+            self._closed = True
+            self._come.put(None)
         self._thread.join()
 
 
 def answer(calls: list[Call]) -> None:
     """Give each caller its answer, one hop per event loop."""
+    if len(calls) == 1:
+        _hop(calls[0].loop, calls)
+        return
     by_loop: dict[asyncio.AbstractEventLoop, list[Call]] = {}
     for call in calls:
         by_loop.setdefault(call.loop, []).append(call)
     for loop, its in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the caller's loop is gone
-            loop.call_soon_threadsafe(_deliver, its)
+        _hop(loop, its)
+
+
+def _hop(loop: asyncio.AbstractEventLoop, calls: list[Call]) -> None:
+    with contextlib.suppress(RuntimeError):  # the caller's loop is gone
+        loop.call_soon_threadsafe(_deliver, calls)
 
 
 def _deliver(calls: list[Call]) -> None:

@@ -1,6 +1,7 @@
 """Outcomes are written: each settlement whole or not at all, guarded by the token of its lease."""
 
 from collections.abc import Sequence
+from itertools import compress, groupby
 from typing import Any, assert_never
 
 import msgspec
@@ -30,23 +31,42 @@ class Settling:
         self._gone: list[tuple[Any, ...]] = []
         self._done: list[tuple[LeaseRow, Done, JobId]] = []
         self._seqs = refs(step, leases)
-        self._held: dict[int, LeaseRow] = {row[0]: row for row in step.rows(SQL.leases_of, as_json(self._seqs))}
+        self._seen: dict[int, LeaseRow] | None = None
 
     def all(self, settlements: Sequence[Settlement]) -> list[Verdict]:
         """Settle each and answer its verdict."""
-        verdicts, held, written = [], self._held, Verdict.WRITTEN  # looking up a member of an enum is slow in 3.11
-        for settlement, seq in zip(settlements, self._seqs, strict=True):
-            row, lease, outcome = held.get(seq), settlement.lease, settlement.outcome
-            if row is None or row[6] != lease.token:
-                verdicts.append(self._not_held(lease, seq))
-            elif type(outcome) is Done and not settlement.effects:  # by far the most
-                del held[seq]
-                self._done.append((row, outcome, lease.id))
-                verdicts.append(written)
-            else:
-                verdicts.append(self._one(settlement, row))
+        verdicts: list[Verdict] = []
+        for plain, run in groupby(zip(settlements, self._seqs, strict=True), _plain):
+            lot = list(run)
+            verdicts += self._together(lot) if plain else [self._alone(*one) for one in lot]
         self._flush()
         return verdicts
+
+    def _together(self, lot: Sequence[tuple[Settlement, int]]) -> list[Verdict]:
+        """Plain ends, by far the most; whichever is not so plain after all is settled like the others."""
+        self._flush()  # whatever has left its lease before, has left it
+        ended, written = self._ends.write_plain(lot), Verdict.WRITTEN  # looking up a member of an enum is slow in 3.11
+        if self._seen:
+            for _, seq in compress(lot, ended):
+                self._seen.pop(seq, None)
+        return [written if end else self._alone(*one) for one, end in zip(lot, ended, strict=True)]
+
+    def _alone(self, settlement: Settlement, seq: int) -> Verdict:
+        row, lease, outcome = self._held.get(seq), settlement.lease, settlement.outcome
+        if row is None or row[6] != lease.token:
+            return self._not_held(lease, seq)
+        if type(outcome) is Done and not settlement.effects:
+            del self._held[seq]
+            self._done.append((row, outcome, lease.id))
+            return Verdict.WRITTEN
+        return self._one(settlement, row)
+
+    @property
+    def _held(self) -> dict[int, LeaseRow]:
+        """The leases that are held, looked up when one is asked for that is not plain."""
+        if self._seen is None:
+            self._seen = {row[0]: row for row in self._step.rows(SQL.leases_of, as_json(self._seqs))}
+        return self._seen
 
     def _not_held(self, lease: Lease, seq: int) -> Verdict:
         repeated = self._flushed().row(SQL.settled_before, seq, lease.token, lease.id)
@@ -138,6 +158,13 @@ class Settling:
         self._ends.add_done(done)
         self._gone += [row for row, _, _ in done]
         self._step.changed(Change.DONE, [job for _, _, job in done])
+
+
+def _plain(one: tuple[Settlement, int]) -> bool:
+    """Whether a job worked, and nothing seems to hang on it."""
+    settlement = one[0]
+    lease = settlement.lease
+    return type(settlement.outcome) is Done and not (settlement.effects or lease.lane or lease.parent)
 
 
 def refs(step: Step, leases: Sequence[Lease]) -> list[int]:

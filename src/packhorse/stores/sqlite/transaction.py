@@ -50,7 +50,7 @@ class SQLiteTransaction:
         """Write an outcome with its effects, and commit."""
         edge.settlements([settlement])
         return await self._tell(
-            lambda connection: self._seat.database.settle(
+            lambda connection: self._seat.database.merging.settle(
                 connection, lambda step: Settling(step, [settlement.lease]).all([settlement])[0]
             )
         )

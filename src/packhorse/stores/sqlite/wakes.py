@@ -1,4 +1,4 @@
-"""Hints that something changed: at once within a process, by looking at the file's version between processes."""
+"""Hints that something changed: at once within a process, by notices between processes, and below them by looking at the file."""
 
 import asyncio
 import contextlib
@@ -7,53 +7,82 @@ import threading
 from collections.abc import AsyncIterator
 
 from packhorse.stores.contract import Topic
+from packhorse.stores.sqlite.file import File
+from packhorse.stores.sqlite.notices import Ear, Notices
 
-Listener = tuple[asyncio.AbstractEventLoop, asyncio.Event]
 POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
+
+
+class Listener:
+    """Somebody who waits to be woken, on the event loop that runs."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.woken = False
+        self._up = asyncio.Event()
+
+    def wake(self) -> None:
+        """There may be something; on the loop."""
+        self.woken = True
+        self._up.set()
+
+    async def rest(self, longest: float | None) -> None:
+        """Wait to be woken, but not for ever. A timer takes half of what ``wait_for`` does, which makes a task each time."""
+        timer = None if longest is None else self.loop.call_later(longest, self._up.set)
+        try:
+            await self._up.wait()
+        finally:
+            self._up.clear()
+            if timer is not None:
+                timer.cancel()
 
 
 class Wakes:
     """Who listens in this process, and the file that others may change."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, file: File) -> None:
+        self._path, self._memory = file.path, file.memory
+        self._notices = Notices(file.lock)
         self._listeners: dict[Topic, set[Listener]] = {topic: set() for topic in Topic}
         self._files: dict[Listener, sqlite3.Connection] = {}
+        self._ears: dict[Listener, Ear] = {}
         self._turn = threading.Lock()
 
     def wake(self, topic: Topic) -> None:
-        """Wake those who listen in this process; may be called from any thread."""
-        for loop, event in tuple(self._listeners[topic]):
+        """Wake those who listen, after a commit; may be called from any thread."""
+        self._notices.leave(topic)  # before this process looks: what another left here meanwhile is seen by that look
+        for listener in tuple(self._listeners[topic]):
             with contextlib.suppress(RuntimeError):  # the listener's loop is gone
-                loop.call_soon_threadsafe(event.set)
+                listener.loop.call_soon_threadsafe(listener.wake)
 
     async def listen(self, topic: Topic) -> AsyncIterator[None]:
-        """Yield at once when this process changed something, and within 25 ms when another did."""
-        event = asyncio.Event()
-        listener = (asyncio.get_running_loop(), event)
+        """Yield at once when Packhorse changed something, here or elsewhere, and within 25 ms when anybody did."""
+        listener = Listener()
         self._listeners[topic].add(listener)
-        memory = self._path == ":memory:"
+        if not self._memory and (ear := self._notices.ear(topic, listener.wake)) is not None:
+            self._ears[listener] = ear
         try:
             seen, pause = self._version(listener), POLL_FIRST
             while True:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), None if memory else pause)
+                await listener.rest(None if self._memory else pause)
                 version = self._version(listener)
-                if event.is_set() or version != seen:
-                    event.clear()
+                if listener.woken or version != seen:
+                    listener.woken = False
                     seen, pause = version, POLL_FIRST
                     yield
                 else:
                     pause = min(pause * POLL_GROWTH, POLL_LAST)
         finally:
             self._listeners[topic].discard(listener)
+            if (ear := self._ears.pop(listener, None)) is not None:
+                ear.close()
             with self._turn:
                 file = self._files.pop(listener, None)
                 if file is not None:
                     file.close()
 
     def _version(self, listener: Listener) -> int:
-        if self._path == ":memory:":
+        if self._memory:
             return 0
         with self._turn:
             file = self._files.get(listener)
@@ -72,3 +101,9 @@ class Wakes:
     def after_fork(self) -> None:
         """Let listeners look again."""
         self._turn.release()
+
+    def after_fork_in_child(self) -> None:
+        """Let go of what the parent hears with."""
+        while self._ears:
+            self._ears.popitem()[1].let_go()
+        self.after_fork()

@@ -41,12 +41,12 @@ class SQLiteWithin:
     def _run(self, work: Callable[[Step], T], connection: sqlite3.Connection) -> T:
         with _plain(connection), _translating():
             self._check(connection.execute(SQL.whose).fetchall()[0][2])
-            at, number = connection.execute(SQL.enter, (self._database.now(),)).fetchone()
+            at, number = connection.execute(SQL.enter, (self._database.merging.now(),)).fetchone()
             connection.execute(SQL.save)
             try:
                 step = Step(connection, at, number)
                 result = work(step)
-                self._database.finish(step)
+                self._database.merging.finish(step)
             except BaseException:
                 connection.execute(SQL.undo)
                 raise

@@ -10,6 +10,15 @@ INSERT INTO packhorse_jobs (seq, id, queue, task, priority, born, due, flags, pa
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
+-- name: add_plain
+-- The same for jobs that say no more than this, ready at ?1.
+INSERT INTO packhorse_jobs (born, due, flags, seq, id, queue, task, priority, payload, headers)
+VALUES (?1, ?1, 0, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
+
+-- name: buried
+SELECT 1 FROM packhorse_tombs WHERE id = ?1;
+
 -- name: any_buried
 SELECT 1 FROM json_each(?2) AS k CROSS JOIN packhorse_tombs AS t ON t.id = substr(?1, k.value * 16 + 1, 16) LIMIT 1;
 

@@ -16,6 +16,20 @@ UPDATE packhorse_leases SET step = ?2 WHERE seq = ?1;
 INSERT INTO packhorse_ends (seq, shelf, number, finished, token, attempt, lost, reason, result)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: end_plain
+-- The ends of leases whose jobs nothing hangs on, each with its number and its result; one that is not as it is said to be
+-- is passed over.
+INSERT INTO packhorse_ends (seq, shelf, number, finished, token, attempt, lost, result)
+SELECT l.seq, said.shelf, d.column2, said.finished, l.token, l.attempt, l.lost, d.column3
+FROM (SELECT ?1 AS shelf, ?2 AS finished, ?3 AS token, ?4 AS queue) AS said
+CROSS JOIN (VALUES (?, ?, ?)) AS d
+CROSS JOIN packhorse_leases AS l ON l.seq = d.column1
+WHERE l.token = said.token AND l.queue = said.queue AND l.flags = 0
+ON CONFLICT DO NOTHING;
+
+-- name: ended_since
+SELECT e.seq, e.token FROM json_each(?1) AS k CROSS JOIN packhorse_ends AS e ON e.seq = k.value WHERE e.number >= ?2;
+
 -- name: find_shelf
 SELECT id FROM packhorse_shelves WHERE queue = ?1 AND state = ?2 AND keep_count = ?3 AND keep_age = ?4;
 
