@@ -65,6 +65,10 @@ _REFUSED = (
 )
 
 
+class Taken(StoreError):
+    """Nothing was written: something is there already that may be there once."""
+
+
 class Database:
     """A pool of connections. No call relies on the state of a session, so a pooler may stand in between.
 
@@ -366,6 +370,8 @@ def _translate(error: Exception, lost: type[StoreError]) -> NoReturn:
         raise lost(
             f"The connection to PostgreSQL broke ({_words(error)}): repeat the call with the same ids"
         ) from error
+    if isinstance(error, asyncpg.UniqueViolationError):
+        raise Taken(f"PostgreSQL has this already ({_words(error)}): nothing was written") from error
     if isinstance(error, asyncpg.PostgresError):
         raise StoreError(f"PostgreSQL failed the call ({_words(error)}): nothing was written") from error
     raise error
