@@ -39,14 +39,17 @@ BEGIN
         FROM shelves
     )
     SELECT
-        array_agg(n ORDER BY n),
-        array_agg(id ORDER BY n),
+        array_agg(n),
         array_agg(
             ROW (id, parent, attempt, lost, lane IS NOT NULL, scope, queue, lane, 'running', 'done',
                 CASE WHEN parent IS NOT NULL THEN result END)::{schema}.ended
             ORDER BY n
         ) FILTER (WHERE lane IS NOT NULL OR parent IS NOT NULL OR scope IS NOT NULL)
-    INTO o_written, o_ids, o_ended
+    INTO o_written, o_ended
     FROM gone;
+    o_ids := CASE
+        WHEN cardinality(o_written) = cardinality(a_ids) THEN a_ids
+        WHEN o_written IS NOT NULL THEN ARRAY(SELECT a_ids[n] FROM unnest(o_written) AS written (n) ORDER BY n)
+    END;
 END
 $packhorse$;
