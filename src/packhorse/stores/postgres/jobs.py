@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from packhorse.errors import InvalidOption
 from packhorse.model import caps
 from packhorse.model.effect import Effect
+from packhorse.model.event import Change, pack
 from packhorse.model.ids import JobId
 from packhorse.model.job import (
     KEEP_DEAD,
@@ -63,8 +64,9 @@ class PostgresJobs:
         columns = wire.plain(jobs)
         if columns is None:
             return False
+        event = pack({Change.ENQUEUED: columns[0]}) if self._namespace.events else None
         try:
-            await self._namespace.write("enqueue_plain", *columns, self._namespace.events, self._namespace.now())
+            await self._namespace.write("enqueue_plain", *columns, event, self._namespace.now())
         except Taken:
             return False
         return True

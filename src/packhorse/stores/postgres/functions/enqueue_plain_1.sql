@@ -2,6 +2,7 @@
 -- ids that nobody chose. Of what kind each is (task, queue, priority, tenant) is said by a number into the lists of kinds.
 -- All or none: a known id is refused as a violation of uniqueness, and enqueue_1 has the answer then. So nothing is looked
 -- for row by row: ids are made as time goes on, and hardly ever lies a tomb between the lowest and the highest of a call.
+-- The event for the lifecycle comes packed, for the caller has the ids as bytes; null if there is none.
 CREATE FUNCTION {schema}.enqueue_plain_1(
     a_ids uuid[],
     a_lowest uuid,
@@ -13,7 +14,7 @@ CREATE FUNCTION {schema}.enqueue_plain_1(
     a_tenants text[],
     a_headers bytea[],
     a_payloads bytea[],
-    a_log boolean,
+    a_event bytea,
     a_now bigint
 )
 RETURNS void
@@ -58,15 +59,15 @@ BEGIN
         FROM (
             SELECT unnest(a_ids) AS id, unnest(a_kinds) AS kind, generate_subscripts(a_ids, 1) AS n
         ) AS job
+    ), logged AS (
+        INSERT INTO {schema}.lifecycle (at, data)
+        SELECT v_now, a_event
+        WHERE a_event IS NOT NULL
     )
     INSERT INTO {schema}.deltas (queue, ready)
     SELECT a_queues[kind], count(*)
     FROM unnest(a_kinds) AS job (kind)
     GROUP BY kind;
-
     PERFORM {schema}.wake_1(v_now);
-    IF a_log THEN
-        PERFORM {schema}.log_1({schema}.packed_1('q', a_ids), v_now);
-    END IF;
 END
 $packhorse$;
