@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from packhorse.model import caps
 from packhorse.model.ids import new_id
 from packhorse.model.job import Keep, Receipt, State
 from packhorse.model.outcome import Again, Done
@@ -77,6 +78,14 @@ async def test_jobs_of_many_kinds_in_one_call_keep_what_is_their_own_and_their_o
     assert {
         queue: counts[State.READY] for queue, counts in (await store.jobs.count()).items() if State.READY in counts
     } == {"queue1": 50}
+
+
+async def test_the_order_of_arrival_has_room_for_all_jobs_of_a_call(store, raw):
+    step = await raw.fetchval(
+        "SELECT increment_by FROM pg_sequences WHERE schemaname = $1 AND sequencename = 'arrival'", SCHEMA
+    )
+
+    assert step > caps.ITEMS
 
 
 async def test_a_ready_job_is_found_where_it_was_enqueued_and_where_it_came_back(store):
