@@ -9,6 +9,7 @@ import pytest
 from packhorse.model import caps
 from packhorse.model.ids import new_id
 from packhorse.model.job import Keep, Receipt, State
+from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Again, Done
 from tests.conftest import kinds, namespace
 from tests.making import WORKER, end, new, one, put_in, state, take
@@ -118,6 +119,30 @@ async def test_get_and_cancel_read_no_more_when_much_is_ready(store, raw, clock)
         )
         await undone.rollback()
         assert read < 20
+
+
+async def test_an_exchange_goes_through_no_leases_of_others_though_there_were_none_at_the_last_vacuum(
+    store, raw, clock
+):
+    for count in (500, 110):
+        await put_in(store, *(new() for _ in range(count)))
+    await store.jobs.exchange([Settlement(lease, Done()) for lease in await take(store, 100)])
+    await raw.execute(f"VACUUM (TRUNCATE off) {SCHEMA}.leases")
+    lease, *_ = await take(store, 500)
+    undone = raw.transaction()
+    await undone.start()
+
+    await raw.fetch(
+        store._layout.statements.exchange, [lease.id], [lease.token], [None], None,
+        WORKER, new_id(), 10**9, ["default"], [5], [None], None, 1000, 10**12, 10, True, clock.now(),
+    )  # fmt: skip
+
+    read = await raw.fetchval(
+        "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname = $1 AND relname = 'leases'",
+        SCHEMA,
+    )
+    await undone.rollback()
+    assert read < 20
 
 
 @pytest.mark.parametrize(("settling", "waits"), [(False, "off"), (True, "on")])

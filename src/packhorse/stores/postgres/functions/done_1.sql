@@ -11,6 +11,7 @@ CREATE FUNCTION {schema}.done_1(
     OUT o_ended {schema}.ended[]
 )
 LANGUAGE plpgsql
+SET enable_indexscan = off  -- or leases that were vacuumed while empty are all gone through, and each compared with all given
 AS $packhorse$
 BEGIN
     WITH given AS MATERIALIZED (  -- by id: everybody locks leases in this order

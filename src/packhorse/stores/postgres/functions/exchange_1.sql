@@ -141,7 +141,10 @@ BEGIN
             NULL::integer, NULL::text, leases.id, leases.until, jobs.task, leases.queue, jobs.payload,
             jobs.headers, leases.priority, leases.attempt, leases.lost, jobs.born, leases.lane, leases.parent,
             NULL::boolean, NULL::bigint, NULL::bigint, NULL::json
-        FROM unnest(v_leased) AS leased (id)
+        FROM (  -- the limit lets the planner expect one, and look each up by its id
+            SELECT unnest(v_leased) AS id
+            LIMIT cardinality(v_leased)
+        ) AS leased
         JOIN {schema}.leases ON leases.id = leased.id
         JOIN {schema}.jobs ON jobs.id = leased.id
         ORDER BY leases.priority, leases.since, leases.seq;

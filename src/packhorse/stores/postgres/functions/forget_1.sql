@@ -6,14 +6,8 @@ AS $packhorse$
 DECLARE
     v_parents uuid[];
 BEGIN
-    WITH given AS MATERIALIZED (  -- by id: everybody locks records in this order
-        SELECT id
-        FROM unnest(a_ids) AS job (id)
-        ORDER BY id
-    )
     DELETE FROM {schema}.jobs
-    USING given
-    WHERE jobs.id = given.id;
+    WHERE id = ANY (ARRAY(SELECT id FROM {schema}.jobs WHERE id = ANY (a_ids) ORDER BY id FOR UPDATE));
     DELETE FROM {schema}.tries
     WHERE id = ANY (a_ids);
     DELETE FROM {schema}.progress
