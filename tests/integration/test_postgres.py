@@ -117,7 +117,7 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
         async with raw.transaction():
             job = f'[{{"id":"{new_id().hex()}","task":"work"}},{{"id":"{new_id().hex()}","task":"x","lane":"a"}}]'
             await raw.fetch(statements.enqueue, [job], False, True, True, now)
-            await raw.fetch(statements.enqueue_plain, *wire.plain([new(), new("x")]), True, now)
+            await raw.fetch(statements.enqueue_plain, *wire.plain([new(), new("x")]), b"", now)
             done = [lease] if lease else []
             answers = await raw.fetch(
                 statements.exchange, [row[2] for row in done], [new_id()] * len(done), [None] * len(done), None,

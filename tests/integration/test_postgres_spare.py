@@ -47,6 +47,25 @@ async def test_calls_in_turn_go_by_one_session(narrow):
     assert len({await session(narrow) for _ in range(20)}) == 1
 
 
+async def test_what_a_worker_repeats_stays_in_one_session_whatever_else_is_called(narrow):
+    async def hot() -> int:
+        [[pid]] = await narrow.write(SESSION, timeout=database.HOT)
+        return int(pid)
+
+    first = await hot()
+    for _ in range(5):
+        other, again = await asyncio.gather(session(narrow), hot())
+        assert again == first != other
+
+
+async def test_a_session_that_is_kept_for_one_use_is_lent_for_another_when_there_is_no_more(narrow):
+    await narrow.write(SESSION, timeout=database.HOT)
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(*(session(narrow) for _ in range(20)))
+
+    assert len(set(answers)) <= 2
+
+
 async def test_many_callers_at_once_share_what_there_is_and_none_is_forgotten(narrow):
     for _ in range(5):
         answers = await asyncio.gather(*(session(narrow) for _ in range(50)))

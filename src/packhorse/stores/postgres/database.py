@@ -65,6 +65,10 @@ _REFUSED = (
 )
 
 
+class Taken(StoreError):
+    """Nothing was written: something is there already that may be there once."""
+
+
 class Database:
     """A pool of connections. No call relies on the state of a session, so a pooler may stand in between.
 
@@ -198,7 +202,7 @@ class Database:
     ) -> list[Row]:
         era, sound = spare.era, False
         try:
-            connection = await spare.lent(max(timeout, _reaching(self._address.urls)))
+            connection = await spare.lent(timeout, max(timeout, _reaching(self._address.urls)))
         except _DRIVER as error:
             unreached(error)
         try:
@@ -214,14 +218,15 @@ class Database:
                 connection.terminate()  # its session was ended, and the driver has not understood that
             _translate(error, lost)
         finally:
-            spare.back(connection, keep=sound and era == spare.era)
+            spare.back(connection, timeout, keep=sound and era == spare.era)
 
 
 class Spare:
-    """One connection that is kept between calls: to borrow it from the pool and give it back would take as long as a call.
+    """Connections that are kept between calls: to borrow one from the pool and give it back would take as long as a call.
 
-    The pool alone knows how many connections there may be, and how long each may live. So nothing is kept while
-    somebody waits for the pool, nor for long.
+    One for each limit of time, so that what a worker repeats by itself stays in one session: the first call of a
+    function in a session waits for its plans, longer than for anything else. The pool alone knows how many connections
+    there may be, and how long each may live. So nothing is kept while somebody waits for the pool, nor for long.
     """
 
     def __init__(
@@ -229,30 +234,32 @@ class Spare:
     ) -> None:
         self.era = 0  # what was lent in an era that is over is not kept
         self._pool, self._begin = pool, begin
-        self._kept: Connection | None = None
+        self._kept: dict[float, Connection] = {}
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def lent(self, timeout: float) -> Connection:
-        """The connection that is kept, or one of the pool's."""
-        connection, self._kept = self._kept, None
+    async def lent(self, limit: float, timeout: float) -> Connection:
+        """The connection that is kept for calls of this limit, or one of the pool's; if that has none, any that is kept."""
+        connection = self._kept.pop(limit, None)
+        if connection is None and self._kept and self._exhausted():
+            connection = self._kept.popitem()[1]
         if connection is not None:
             if _there(connection):
                 return connection
-            self.back(connection, keep=False)
+            self.back(connection, limit, keep=False)
         self._waiting += 1
         try:
             return await self._pool.acquire(timeout=timeout)
         finally:
             self._waiting -= 1
 
-    def back(self, connection: Connection, *, keep: bool) -> None:
+    def back(self, connection: Connection, limit: float, *, keep: bool) -> None:
         """Have a connection again."""
-        if not keep or self._kept is not None or self._waiting:
+        if not keep or limit in self._kept or self._waiting:
             # The driver asks the server to cancel what took too long, and waits for that: nobody else has to.
             self._begin(self._pool.release(connection, timeout=BYE))
             return
-        self._kept = connection
+        self._kept[limit] = connection
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_KEPT, self.forget)
 
@@ -262,9 +269,12 @@ class Spare:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        connection, self._kept = self._kept, None
-        if connection is not None:
-            self.back(connection, keep=False)
+        while self._kept:
+            limit, connection = self._kept.popitem()
+            self.back(connection, limit, keep=False)
+
+    def _exhausted(self) -> bool:
+        return self._pool.get_idle_size() == 0 and self._pool.get_size() == self._pool.get_max_size()
 
 
 def _there(connection: Connection) -> bool:
@@ -366,6 +376,8 @@ def _translate(error: Exception, lost: type[StoreError]) -> NoReturn:
         raise lost(
             f"The connection to PostgreSQL broke ({_words(error)}): repeat the call with the same ids"
         ) from error
+    if isinstance(error, asyncpg.UniqueViolationError):
+        raise Taken(f"PostgreSQL has this already ({_words(error)}): nothing was written") from error
     if isinstance(error, asyncpg.PostgresError):
         raise StoreError(f"PostgreSQL failed the call ({_words(error)}): nothing was written") from error
     raise error

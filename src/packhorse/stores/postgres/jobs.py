@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from packhorse.errors import InvalidOption
 from packhorse.model import caps
 from packhorse.model.effect import Effect
+from packhorse.model.event import Change, pack
 from packhorse.model.ids import JobId
 from packhorse.model.job import (
     KEEP_DEAD,
@@ -24,7 +25,7 @@ from packhorse.model.queue import Counts
 from packhorse.model.reason import WaitReason
 from packhorse.stores import edge
 from packhorse.stores.postgres import rows, wire
-from packhorse.stores.postgres.database import Row
+from packhorse.stores.postgres.database import Row, Taken
 from packhorse.stores.postgres.hints import Hints
 from packhorse.stores.postgres.listing import Listing
 from packhorse.stores.postgres.namespace import Namespace
@@ -50,17 +51,25 @@ class PostgresJobs:
         """Store jobs, all or none, and say for each which job stands for it."""
         caps.items("jobs", jobs)
         receipts = [Receipt(job.id, True) for job in jobs]
-        for n, holder in await self._enqueued(jobs):
-            receipts[n - 1] = Receipt(holder, False)
+        if not await self._enqueued(jobs):
+            given = wire.jobs(jobs)
+            for n, holder in await self._namespace.write(
+                "enqueue", given.texts, given.keyed, given.laned, self._namespace.events, self._namespace.now()
+            ):
+                receipts[n - 1] = Receipt(holder, False)
         return receipts
 
-    async def _enqueued(self, jobs: Sequence[NewJob]) -> list[Row]:
-        """Store jobs, the short way if all are plain, and answer number and holder of those whose place is taken."""
-        events, now = self._namespace.events, self._namespace.now()
-        if (columns := wire.plain(jobs)) is not None:
-            return await self._namespace.write("enqueue_plain", *columns, events, now)
-        given = wire.jobs(jobs)
-        return await self._namespace.write("enqueue", given.texts, given.keyed, given.laned, events, now)
+    async def _enqueued(self, jobs: Sequence[NewJob]) -> bool:
+        """Store jobs the short way, if all are plain and new."""
+        columns = wire.plain(jobs)
+        if columns is None:
+            return False
+        event = pack({Change.ENQUEUED: columns[0]}) if self._namespace.events else None
+        try:
+            await self._namespace.write("enqueue_plain", *columns, event, self._namespace.now())
+        except Taken:
+            return False
+        return True
 
     async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""

@@ -107,20 +107,25 @@ class Settling(msgspec.Struct):
     unusual: str | None
 
 
-def plain(new: Sequence[NewJob]) -> tuple[list[Any], ...] | None:
-    """Jobs to enqueue as columns, if all are ready at once, concern no others and have ids that nobody chose."""
+def plain(new: Sequence[NewJob]) -> tuple[Any, ...] | None:
+    """Jobs to enqueue as columns, if there are any, all ready at once, concern no others and have ids that nobody chose.
+
+    What many have in common is said once: each job has the number of its kind.
+    """
+    kinds: dict[tuple[str, str, int, str | None], int] = {}
+    numbers = []
     for job in new:
         if job.lane or job.unique or job.parent or job.children or job.delay or job.at or chosen(job.id):
             return None
+        numbers.append(kinds.setdefault((job.task, job.queue, job.priority, job.tenant), len(kinds) + 1))
+    ids = [job.id for job in new]
+    if not ids:
+        return None
+    tasks, queues, priorities, tenants = zip(*kinds, strict=True)
     return (
-        [job.id for job in new],
-        [job.task for job in new],
-        [job.queue for job in new],
-        [job.priority for job in new],
-        [job.tenant for job in new],
-        [job.headers for job in new],
-        [job.payload for job in new],
-    )
+        ids, min(ids), max(ids), numbers, tasks, queues, priorities, tenants,
+        [job.headers for job in new], [job.payload for job in new],
+    )  # fmt: skip
 
 
 def jobs(new: Sequence[NewJob]) -> Runs:

@@ -11,6 +11,7 @@ CREATE FUNCTION {schema}.done_1(
     OUT o_ended {schema}.ended[]
 )
 LANGUAGE plpgsql
+SET enable_indexscan = off  -- or leases that were vacuumed while empty are all gone through, and each compared with all given
 AS $packhorse$
 BEGIN
     WITH given AS MATERIALIZED (  -- by id: everybody locks leases in this order
@@ -39,14 +40,17 @@ BEGIN
         FROM shelves
     )
     SELECT
-        array_agg(n ORDER BY n),
-        array_agg(id ORDER BY n),
+        array_agg(n),
         array_agg(
             ROW (id, parent, attempt, lost, lane IS NOT NULL, scope, queue, lane, 'running', 'done',
                 CASE WHEN parent IS NOT NULL THEN result END)::{schema}.ended
             ORDER BY n
         ) FILTER (WHERE lane IS NOT NULL OR parent IS NOT NULL OR scope IS NOT NULL)
-    INTO o_written, o_ids, o_ended
+    INTO o_written, o_ended
     FROM gone;
+    o_ids := CASE
+        WHEN cardinality(o_written) = cardinality(a_ids) THEN a_ids
+        WHEN o_written IS NOT NULL THEN ARRAY(SELECT a_ids[n] FROM unnest(o_written) AS written (n) ORDER BY n)
+    END;
 END
 $packhorse$;

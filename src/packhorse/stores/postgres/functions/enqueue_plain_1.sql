@@ -1,17 +1,23 @@
 -- Store jobs that are ready at once and concern no others: without lane, unique key, parent, children or delay, and with
--- ids that nobody chose. All or none; answers, as enqueue_1 does, those whose place is taken: by the job with that id.
+-- ids that nobody chose. Of what kind each is (task, queue, priority, tenant) is said by a number into the lists of kinds.
+-- All or none: a known id is refused as a violation of uniqueness, and enqueue_1 has the answer then. So nothing is looked
+-- for row by row: ids are made as time goes on, and hardly ever lies a tomb between the lowest and the highest of a call.
+-- The event for the lifecycle comes packed, for the caller has the ids as bytes; null if there is none.
 CREATE FUNCTION {schema}.enqueue_plain_1(
     a_ids uuid[],
+    a_lowest uuid,
+    a_highest uuid,
+    a_kinds integer[],
     a_tasks text[],
     a_queues text[],
     a_priorities integer[],
     a_tenants text[],
     a_headers bytea[],
     a_payloads bytea[],
-    a_log boolean,
+    a_event bytea,
     a_now bigint
 )
-RETURNS TABLE (o_n integer, o_holder uuid)
+RETURNS void
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
@@ -19,47 +25,49 @@ SET jit = off
 AS $packhorse$
 DECLARE
     v_now bigint := {schema}.moment_1(a_now);
-    v_created uuid[];
+    v_seq bigint := nextval({arrival});  -- with room behind it for all of a call
 BEGIN
-    WITH made AS (
-        INSERT INTO {schema}.jobs (
-            id, born, due, children, priority, lane_limit, queue, task, tenant, headers, payload
-        )
-        SELECT id, v_now, v_now, 0, priority, 1, queue, task, tenant, headers, payload
-        FROM unnest(a_ids, a_tasks, a_queues, a_priorities, a_tenants, a_headers, a_payloads)
-            AS job (id, task, queue, priority, tenant, headers, payload)
-        WHERE (SELECT 1 FROM {schema}.tombs WHERE tombs.id = job.id) IS NULL
-        ON CONFLICT (id) DO NOTHING
-        RETURNING id, priority, queue
-    ), to_ready AS (
-        INSERT INTO {schema}.ready (since, id, attempt, lost, priority, lane_limit, queue)
-        SELECT v_now, id, 0, 0, priority, 1, queue
-        FROM made
-    ), counted AS (
-        INSERT INTO {schema}.deltas (queue, ready)
-        SELECT queue, count(*)
-        FROM made
-        GROUP BY queue
-    )
-    SELECT array_agg(id)
-    INTO v_created
-    FROM made;
-
-    IF v_created IS NOT NULL THEN
-        PERFORM {schema}.wake_1(v_now);
-        IF a_log THEN
-            PERFORM {schema}.log_1({schema}.packed_1('q', v_created), v_now);
+    PERFORM 1
+    FROM {schema}.tombs
+    WHERE id BETWEEN a_lowest AND a_highest
+    ORDER BY id
+    LIMIT 1;
+    IF FOUND THEN
+        PERFORM 1
+        FROM {schema}.tombs
+        WHERE id = ANY (a_ids);
+        IF FOUND THEN
+            RAISE unique_violation USING MESSAGE = 'a job with one of these ids has been here';
         END IF;
     END IF;
-    IF coalesce(cardinality(v_created), 0) < cardinality(a_ids) THEN
-        RETURN QUERY
-        SELECT n::integer, id
+    WITH to_jobs AS (
+        INSERT INTO {schema}.jobs (id, born, due, seq, priority, queue, task, tenant, headers, payload)
+        SELECT
+            id, v_now, v_now, v_seq + n, a_priorities[kind], a_queues[kind], a_tasks[kind], a_tenants[kind],
+            headers, payload
         FROM (
-            SELECT n, id, row_number() OVER (PARTITION BY id ORDER BY n) AS again
-            FROM unnest(a_ids) WITH ORDINALITY AS job (id, n)
+            SELECT
+                unnest(a_ids) AS id,
+                unnest(a_kinds) AS kind,
+                unnest(a_headers) AS headers,
+                unnest(a_payloads) AS payload,
+                generate_subscripts(a_ids, 1) AS n
         ) AS job
-        WHERE again > 1
-           OR id <> ALL (coalesce(v_created, '{}'));
-    END IF;
+    ), to_ready AS (
+        INSERT INTO {schema}.ready (since, seq, id, priority, fresh, queue)
+        SELECT v_now, v_seq + n, id, a_priorities[kind], true, a_queues[kind]
+        FROM (
+            SELECT unnest(a_ids) AS id, unnest(a_kinds) AS kind, generate_subscripts(a_ids, 1) AS n
+        ) AS job
+    ), logged AS (
+        INSERT INTO {schema}.lifecycle (at, data)
+        SELECT v_now, a_event
+        WHERE a_event IS NOT NULL
+    )
+    INSERT INTO {schema}.deltas (queue, ready)
+    SELECT a_queues[kind], count(*)
+    FROM unnest(a_kinds) AS job (kind)
+    GROUP BY kind;
+    PERFORM {schema}.wake_1(v_now);
 END
 $packhorse$;

@@ -119,6 +119,10 @@ BEGIN
         v_changes := v_changes || {schema}.packed_1('q', v_created);
     END IF;
 
+    IF a_worker IS NOT NULL AND cardinality(a_ids) = 0 THEN
+        -- Leases alone do not wait for the disk: a server that falls over forgets them, and the jobs are ready again.
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
     IF a_worker IS NOT NULL THEN
         v_newcomers := v_newcomers || {schema}.come_due_1(a_queues, v_now);
     END IF;
@@ -137,7 +141,10 @@ BEGIN
             NULL::integer, NULL::text, leases.id, leases.until, jobs.task, leases.queue, jobs.payload,
             jobs.headers, leases.priority, leases.attempt, leases.lost, jobs.born, leases.lane, leases.parent,
             NULL::boolean, NULL::bigint, NULL::bigint, NULL::json
-        FROM unnest(v_leased) AS leased (id)
+        FROM (  -- the limit lets the planner expect one, and look each up by its id
+            SELECT unnest(v_leased) AS id
+            LIMIT cardinality(v_leased)
+        ) AS leased
         JOIN {schema}.leases ON leases.id = leased.id
         JOIN {schema}.jobs ON jobs.id = leased.id
         ORDER BY leases.priority, leases.since, leases.seq;

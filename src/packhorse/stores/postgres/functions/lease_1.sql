@@ -31,7 +31,7 @@ BEGIN
         o_leased := ARRAY(SELECT id FROM {schema}.leases WHERE token = a_token AND worker = a_worker);
         SELECT *
         INTO o_more, o_next_due
-        FROM {schema}.outlook_1(a_queues, v_paused, a_now);
+        FROM {schema}.outlook_1(a_queues, v_paused, NULL, a_now);
         RETURN;
     END IF;
 
@@ -58,12 +58,12 @@ BEGIN
     IF a_hints IS NULL THEN
         SELECT *
         INTO o_more, o_next_due
-        FROM {schema}.outlook_1(a_queues, v_paused, a_now);
+        FROM {schema}.outlook_1(a_queues, v_paused, o_claimed[cardinality(o_claimed)], a_now);
     ELSE  -- dead rows are in the way of a look: who got all that was asked for may ask again
         o_more := cardinality(o_claimed) >= v_total;
         SELECT outlook.o_next_due
         INTO o_next_due
-        FROM {schema}.outlook_1(a_queues, a_queues, a_now) AS outlook;
+        FROM {schema}.outlook_1(a_queues, a_queues, NULL, a_now) AS outlook;
     END IF;
 
     IF cardinality(o_claimed) > 0 THEN

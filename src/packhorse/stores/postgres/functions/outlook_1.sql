@@ -1,7 +1,9 @@
 -- What is left in queues after a claim: whether anything could be leased now, and the next moment something falls due.
+-- Looks first behind the last lease of the claim: what was claimed before it lies dead at the head of its queue.
 CREATE FUNCTION {schema}.outlook_1(
     a_queues text[],
     a_paused text[],
+    a_last uuid,
     a_now bigint,
     OUT o_more boolean,
     OUT o_next_due bigint
@@ -13,7 +15,18 @@ DECLARE
     v_open boolean;
     v_due bigint;
 BEGIN
-    o_more := false;
+    PERFORM 1
+    FROM {schema}.leases AS last
+    CROSS JOIN LATERAL (
+        SELECT 1
+        FROM {schema}.ready
+        WHERE ready.queue = last.queue
+          AND (ready.priority, ready.since, ready.seq) > (last.priority, last.since, last.seq)
+        ORDER BY ready.queue, ready.priority, ready.since, ready.seq
+        LIMIT 1
+    ) AS next
+    WHERE last.id = a_last;
+    o_more := FOUND;
     FOREACH v_queue IN ARRAY a_queues LOOP
         v_open := v_queue <> ALL (a_paused);
         IF v_open AND NOT o_more THEN

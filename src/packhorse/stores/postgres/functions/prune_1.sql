@@ -59,8 +59,8 @@ BEGIN
         LIMIT 1;
         WITH gone AS (
             DELETE FROM {schema}.ends
-            WHERE id = ANY (ARRAY(
-                SELECT id
+            WHERE ctid = ANY (ARRAY(
+                SELECT ctid
                 FROM {schema}.ends
                 WHERE shelf = v_shelf.id
                   AND (finished, id) <= (v_cut.finished, v_cut.id)

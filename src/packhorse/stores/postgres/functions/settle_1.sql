@@ -19,6 +19,7 @@ CREATE FUNCTION {schema}.settle_1(
     OUT o_changes bytea
 )
 LANGUAGE plpgsql
+SET enable_indexscan = off  -- or leases that were vacuumed while empty are all gone through, and each compared with all given
 AS $packhorse$
 DECLARE
     v_tried uuid[];

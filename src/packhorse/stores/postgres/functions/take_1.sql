@@ -1,5 +1,6 @@
 -- Take jobs that are not running and have not ended out of their places, with the locks that follow from their end:
--- parents first, then places by id, then lanes. The line behind a lane is touched only under the lane's lock.
+-- parents first, then places by id (of the ready ones first the fresh), then lanes. The line behind a lane is touched
+-- only under the lane's lock.
 CREATE FUNCTION {schema}.take_1(a_ids uuid[])
 RETURNS {schema}.ended[]
 LANGUAGE plpgsql
@@ -20,7 +21,21 @@ BEGIN
     PERFORM {schema}.family_1(v_parents);
     WITH from_ready AS (
         DELETE FROM {schema}.ready
-        WHERE id = ANY (ARRAY(SELECT id FROM {schema}.ready WHERE id = ANY (a_ids) ORDER BY id FOR UPDATE))
+        WHERE ctid = ANY (
+            ARRAY(
+                SELECT ready.ctid
+                FROM {schema}.jobs
+                JOIN {schema}.ready
+                    ON ready.queue = jobs.queue
+                    AND ready.priority = jobs.priority
+                    AND ready.since = jobs.born
+                    AND ready.seq = jobs.seq
+                WHERE jobs.id = ANY (a_ids)
+                ORDER BY jobs.id
+                FOR UPDATE OF ready
+            )
+            || ARRAY(SELECT ctid FROM {schema}.ready WHERE id = ANY (a_ids) AND NOT fresh ORDER BY id FOR UPDATE)
+        )
         RETURNING *
     ), from_due AS (
         DELETE FROM {schema}.due

@@ -9,16 +9,18 @@ CREATE TABLE {schema}.identity (
 );
 INSERT INTO {schema}.identity DEFAULT VALUES;
 
-CREATE SEQUENCE {schema}.arrival;  -- one order of arrival for all places
+-- One order of arrival for all places. Steps leave room: a call may number all of its jobs from one value on.
+CREATE SEQUENCE {schema}.arrival INCREMENT 512;
 
 CREATE TABLE {schema}.jobs (
     id uuid PRIMARY KEY,
     born bigint NOT NULL,
     due bigint NOT NULL,
+    seq bigint,  -- of a job that was enqueued plain: its number in ready, where it stands since it was born
     parent uuid,
-    children integer NOT NULL,
+    children integer NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
-    lane_limit smallint NOT NULL,
+    lane_limit smallint NOT NULL DEFAULT 1,
     scope "char",  -- how long the unique key is held: w a window, s until started, f until finished
     queue text COLLATE "C" NOT NULL,
     task text COLLATE "C" NOT NULL,
@@ -32,12 +34,13 @@ CREATE TABLE {schema}.jobs (
 CREATE TABLE {schema}.ready (
     since bigint NOT NULL,
     seq bigint NOT NULL DEFAULT nextval({arrival}),
-    id uuid PRIMARY KEY,
+    id uuid NOT NULL,
     parent uuid,
-    attempt integer NOT NULL,
-    lost integer NOT NULL,
+    attempt integer NOT NULL DEFAULT 0,
+    lost integer NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
-    lane_limit smallint NOT NULL,
+    lane_limit smallint NOT NULL DEFAULT 1,
+    fresh boolean NOT NULL DEFAULT false,  -- stands where its record says; the others are found by their id
     scope "char",  -- set while the job holds a unique key that its start or end frees
     queue text COLLATE "C" NOT NULL,
     lane text COLLATE "C"  -- here and in leases a laned job always holds a slot
@@ -46,7 +49,8 @@ CREATE TABLE {schema}.ready (
     autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000
 );
-CREATE INDEX ready_order ON {schema}.ready (queue, priority, since, seq);
+CREATE UNIQUE INDEX ready_order ON {schema}.ready (queue, priority, since, seq);
+CREATE UNIQUE INDEX ready_id ON {schema}.ready (id) WHERE NOT fresh;
 
 CREATE TABLE {schema}.due (
     due bigint NOT NULL,

@@ -1,2 +1,1 @@
-SELECT o_n, o_holder
-FROM {schema}.enqueue_plain_1($1, $2, $3, $4, $5, $6, $7, $8, $9);
+SELECT {schema}.enqueue_plain_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12);

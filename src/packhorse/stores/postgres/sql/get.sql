@@ -23,7 +23,19 @@ SELECT
     failures.errors, failures.attempts, failures.moments
 FROM unnest($1::uuid[]) WITH ORDINALITY AS given (id, n)
 JOIN {schema}.jobs ON jobs.id = given.id
-LEFT JOIN {schema}.ready ON ready.id = given.id
+LEFT JOIN LATERAL (
+    SELECT id, since, attempt, lost
+    FROM {schema}.ready
+    WHERE queue = jobs.queue
+      AND priority = jobs.priority
+      AND since = jobs.born
+      AND seq = jobs.seq
+    UNION ALL
+    SELECT id, since, attempt, lost
+    FROM {schema}.ready
+    WHERE id = given.id
+      AND NOT fresh
+) AS ready ON true
 LEFT JOIN {schema}.due ON due.id = given.id
 LEFT JOIN {schema}.leases ON leases.id = given.id
 LEFT JOIN {schema}.waits ON waits.id = given.id
