@@ -143,17 +143,3 @@ async def test_an_exchange_goes_through_no_leases_of_others_though_there_were_no
     )
     await undone.rollback()
     assert read < 20
-
-
-@pytest.mark.parametrize(("settling", "waits"), [(False, "off"), (True, "on")])
-async def test_only_leases_do_not_wait_for_the_disk(store, raw, clock, settling, waits):
-    [job] = await put_in(store, new())
-    [lease] = await take(store)
-    ids, tokens, results = ([job], [lease.token], [None]) if settling else ([], [], [])
-    async with raw.transaction():
-        await raw.execute("SET LOCAL synchronous_commit = on")
-        await raw.fetch(
-            store._layout.statements.exchange, ids, tokens, results, None,
-            WORKER, new_id(), 10**9, ["default"], [1], [None], None, 1000, 10**12, 10, True, clock.now(),
-        )  # fmt: skip
-        assert await raw.fetchval("SHOW synchronous_commit") == waits

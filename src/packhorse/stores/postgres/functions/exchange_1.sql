@@ -119,10 +119,6 @@ BEGIN
         v_changes := v_changes || {schema}.packed_1('q', v_created);
     END IF;
 
-    IF a_worker IS NOT NULL AND cardinality(a_ids) = 0 THEN
-        -- Leases alone do not wait for the disk: a server that falls over forgets them, and the jobs are ready again.
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
     IF a_worker IS NOT NULL THEN
         v_newcomers := v_newcomers || {schema}.come_due_1(a_queues, v_now);
     END IF;
