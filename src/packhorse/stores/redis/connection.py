@@ -24,7 +24,19 @@ TRIES = 6
 # Verbs of callers who are told that something is stored. What workers write is not waited for: a settlement that a
 # failover loses is lost with its effects, and the job runs again.
 LASTING = frozenset(
-    ("enqueue", "put", "drop_records", "publish", "cancel", "replay", "promote", "drop", "pause", "resume")
+    (
+        "enqueue",
+        "enqueue_plain",
+        "put",
+        "drop_records",
+        "publish",
+        "cancel",
+        "replay",
+        "promote",
+        "drop",
+        "pause",
+        "resume",
+    )
 )
 _PING = pack_command(("PING",))
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
