@@ -7,9 +7,8 @@ from packhorse.model.job import State
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import Done
 from packhorse.model.page import Filter
-from packhorse.stores.redis.packing import wish
-from tests.integration.keyspaces import KINDS, NONE, everything_stored, opened
-from tests.making import MINUTE, ask, end, new, new_id, put_in, take
+from tests.integration.keyspaces import KINDS, NONE, opened
+from tests.making import ask, end, new, new_id, put_in, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -87,40 +86,3 @@ async def test_an_exchange_may_carry_as_much_as_the_caps_allow(kind, url, clock)
 
         assert set(answer.verdicts) == {Verdict.WRITTEN}
         assert (await store.jobs.count())["default"][State.WAITING] == 1993
-
-
-async def test_plain_jobs_are_stored_alike_by_the_short_way_and_the_long_one(kind, url, clock):
-    jobs = [new(payload=b"%d" % n, tenant="t" * (n % 2) or None) for n in range(5)]
-    async with opened(url, namespace="a", clock=clock) as short, opened(url, namespace="b", clock=clock) as long:
-        made = [await short.jobs.enqueue(given) for given in (jobs[:3], jobs[1:])]
-        taken = [
-            await long._keyspace.run("enqueue", wishes=[cell for job in given for cell in wish(job)])
-            for given in (jobs[:3], jobs[1:])
-        ]
-    assert [[receipt.created for receipt in receipts] for receipts in made] == [[True] * 3, [False, False, True, True]]
-    assert taken == [[], [1, jobs[1].id, 2, jobs[2].id]]
-
-    stored = await everything_stored(url)
-    ways = [
-        {key[14:]: stored[key] for key in stored if key.startswith(b"{packhorse:%s}" % name)} for name in (b"a", b"b")
-    ]
-    assert ways[0] == ways[1]
-    assert b"jobs" in b"".join(ways[0])
-
-
-async def test_scheduled_jobs_whose_moment_has_come_go_before_plain_ones(kind, url, clock):
-    async with opened(url, clock=clock) as store:
-        [late] = await put_in(store, new(delay=MINUTE))
-        clock.turn(2 * MINUTE)
-        [plain] = await put_in(store, new())
-
-        assert [lease.id for lease in await take(store, 5)] == [late, plain]
-
-
-async def test_an_id_that_comes_twice_in_a_call_is_stored_once(kind, url, clock):
-    async with opened(url, clock=clock) as store:
-        twice = new()
-        receipts = await store.jobs.enqueue([twice, new(), twice])
-
-        assert [receipt.created for receipt in receipts] == [True, True, False]
-        assert len(await take(store, 5)) == 2

@@ -1,8 +1,8 @@
 -- Mirrors of stored hashes, sorted sets and lists. A verb reads through them and changes them; `flush` writes what was
 -- changed, many fields a command.
 -- gives: hash zset list fetch_from fetch prefetch get set add add_score remove busy members front shift push spread
--- gives: writers tally_of count total flush arrival jobs live ends leases tries tombs uniques held delivered
--- gives: progress stale watched
+-- gives: writers tally_of count write_tallies total flush arrival jobs live ends leases tries tombs uniques held
+-- gives: delivered progress stale watched
 local mirrors, mirror_of = {}, {}
 
 local function keep_mirror(full, made)
@@ -213,7 +213,7 @@ function count(queue, state, change)
   tally[state] = tally[state] + change
 end
 
-local function write_tallies()
+function write_tallies()
   for queue, tally in pairs(tallies) do
     for state, change in pairs(tally) do
       local field = queue .. '\31' .. state
