@@ -208,7 +208,7 @@ class Connections:
                     raise
                 raise broken(error, writes=writes) from error
             finally:
-                if sound and (wire.busy or not self.is_closed()):
+                if sound and (wire.busy or self._process is not None):
                     self._idle.append(wire)
                 else:
                     self._drop(wire)
