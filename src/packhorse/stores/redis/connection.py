@@ -16,7 +16,7 @@ from packhorse.stores.redis.address import Address
 from packhorse.stores.redis.refusals import Kind, NotReached, broken, code_of, kind_of, may_be_elsewhere, refused
 from packhorse.stores.redis.scripts import Script
 from packhorse.stores.redis.topology import BROKEN, topology_of
-from packhorse.stores.redis.wire import Wire, heard
+from packhorse.stores.redis.wire import PING, Wire, heard
 
 CALL = 4  # seconds
 POOL = 8
@@ -38,7 +38,6 @@ LASTING = frozenset(
         "resume",
     )
 )
-_PING = pack_command(("PING",))
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 
 
@@ -91,7 +90,7 @@ class Connections:
             await self._quiet
         for wire in self._idle:
             if wire.busy:
-                await wire.send(_PING, CALL)
+                await wire.send(PING, CALL)
 
     async def connect(self) -> Wire:
         """A connection outside the pool, for one who listens; to be given back with ``hang_up``."""
@@ -191,7 +190,12 @@ class Connections:
             wire = self._lend() or await self._topology.connect()
             sound = True  # also if the caller goes away: the line keeps count of the answers to come
             try:
-                return await (self._lasting(wire, request) if lasting else heard(wire.send(request, CALL)))
+                if lasting:
+                    return await self._lasting(wire, request)
+                answer = await wire.send(request, CALL)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
             except DurabilityNotMet as error:
                 if error.__cause__ is not None:
                     sound = not may_be_elsewhere(error.__cause__)
@@ -208,7 +212,7 @@ class Connections:
                     raise
                 raise broken(error, writes=writes) from error
             finally:
-                if sound and (wire.busy or self._process is not None):
+                if sound and (self._process is not None or wire.busy):
                     self._idle.append(wire)
                 else:
                     self._drop(wire)

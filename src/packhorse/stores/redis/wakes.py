@@ -16,7 +16,6 @@ from packhorse.stores.redis.wire import Wire, heard
 
 BLOCKED = 5.0  # seconds a connection waits on the server for a marker, then says it is still there
 UNKNOWN = 0.25  # seconds between looks for queues while nobody has asked for any
-_PING = pack_command(("PING",))
 _PAUSES = backoff.exponential(0.05, cap=5, jitter=0.5)
 _BROKEN = (*BROKEN, StoreUnavailable)
 
@@ -135,7 +134,7 @@ async def _heard(wire: Wire) -> Any:
     message = wire.expect(2 * BLOCKED)
     await asyncio.wait((message,), timeout=BLOCKED)
     if not message.done():
-        wire.write(_PING)  # a message that comes before its answer is heard first
+        wire.ping()  # a message that comes before its answer is heard first
     return await heard(message)
 
 

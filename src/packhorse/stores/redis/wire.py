@@ -10,13 +10,14 @@ import math
 from collections import deque
 from typing import Any
 
-from hiredis import Reader
+from hiredis import Reader, pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import InvalidResponse, RedisError
 
 from packhorse.stores.redis.refusals import not_reached
 
+PING = pack_command(("PING",))
 _NOTHING = object()  # the parser's word for an answer that is not there yet
 
 
@@ -59,13 +60,9 @@ class Wire(asyncio.Protocol):
     def send(self, request: bytes, limit: float) -> asyncio.Future[Any]:
         """Send a request; what is answered within so many seconds, refusals and broken lines too, is the result."""
         answer = self.expect(limit)
-        self.write(request)
-        return answer
-
-    def write(self, request: bytes) -> None:
-        """Send something whose answer is expected already."""
         if self._error is None:
             self._transport.write(request)
+        return answer
 
     def expect(self, limit: float) -> asyncio.Future[Any]:
         """The answer after those that are expected already."""
@@ -80,6 +77,11 @@ class Wire(asyncio.Protocol):
             if deadline < self._due:
                 self._arm(deadline)
         return answer
+
+    def ping(self) -> None:
+        """Make the server say something; it is heard by who expects something already."""
+        if self._error is None:
+            self._transport.write(PING)
 
     def hang_up(self) -> None:
         """The end of the line, for those who still wait as well."""
