@@ -116,3 +116,15 @@ async def test_a_line_that_breaks_under_one_who_went_away_complains_to_nobody():
     gc.collect()
     await asyncio.sleep(0)
     assert complaints == []
+
+
+async def test_a_call_that_outlives_the_store_ends_as_it_would_have(hasty):
+    loading = b"-LOADING Redis is loading the dataset in memory"
+    async with Refusing(*[loading] * 20).store() as store:
+        late = asyncio.create_task(store.jobs.enqueue([new()]))
+        await asyncio.sleep(SOON / 4)
+
+        await asyncio.wait_for(store.close(), 20)
+        assert not late.done()
+        with pytest.raises(StoreUnavailable, match="loading"):
+            await late

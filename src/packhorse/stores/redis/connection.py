@@ -57,7 +57,7 @@ class Connections:
         self._lent: set[Wire] = set()
         self._turns = asyncio.Semaphore(POOL)
         self._calls = 0
-        self._quiet: asyncio.Future[None] | None = None  # whoever closes waits for it
+        self._quiet: asyncio.Event | None = None  # that no call runs; made by who waits for it, for it is closing time
         self._process: int | None = None
 
     def open(self) -> None:
@@ -86,8 +86,8 @@ class Connections:
     async def _ended(self) -> None:
         """Wait for calls that run, and for those that were given up but not by the server: it answers in order."""
         if self._calls:
-            self._quiet = asyncio.get_running_loop().create_future()
-            await self._quiet
+            self._quiet = asyncio.Event()
+            await self._quiet.wait()
         for wire in self._idle:
             if wire.busy:
                 await wire.send(PING, CALL)
@@ -158,8 +158,7 @@ class Connections:
         finally:
             self._calls -= 1
             if self._quiet is not None and not self._calls:
-                self._quiet.set_result(None)
-                self._quiet = None
+                self._quiet.set()
 
     async def _repeated(self, request: bytes, *, writes: bool, lasting: bool) -> Any:
         """Ask again, a few times, a server that is loading, busy or without its primary, or the one in its place."""
