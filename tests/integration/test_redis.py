@@ -115,6 +115,7 @@ VERBS: dict[str, Verb] = {
     "enqueue": lambda s, _: s.jobs.enqueue(
         [new(), new(lane="a"), new(delay=1), new(unique=Unique("u")), new(children=1)]
     ),
+    "enqueue_plain": lambda s, _: s.jobs.enqueue([new(queue="plain"), new(queue="plain")]),
     "exchange": lambda s, scene: s.jobs.exchange(scene.settlements(), ask(5)),
     "claim": lambda s, _: s.jobs.exchange((), ask(5)),
     "fire": lambda s, _: s.jobs.fire(
@@ -216,7 +217,7 @@ async def test_a_full_server_takes_no_more_and_lets_work_go_on(own, clock):
         before = await everything_stored(own)
         await client.config_set("maxmemory", 1)
         try:
-            for refused in ("enqueue", "put", "publish", "note", "watch"):
+            for refused in ("enqueue", "enqueue_plain", "put", "publish", "note", "watch"):
                 with pytest.raises(StoreFull):
                     await VERBS[refused](store, scene)
             assert await everything_stored(own) == before

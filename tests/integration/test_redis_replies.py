@@ -162,7 +162,7 @@ async def test_a_socket_that_closed_before_the_request_was_sent_costs_nothing():
     async with server.store() as store:
         await store.jobs.enqueue([new()])
         [idle] = store._keyspace.connections._idle
-        idle._reader.feed_eof()
+        idle.eof_received()
 
         assert [receipt.created for receipt in await store.jobs.enqueue([new()])] == [True]
 
@@ -230,7 +230,7 @@ async def test_a_server_busy_with_a_script_is_waited_for(own):
 async def test_a_server_with_too_many_clients_is_waited_for(own):
     async with client_of(own) as client, opened(own) as store:
         for idle in store._keyspace.connections._idle:
-            await idle.disconnect()
+            idle.hang_up()
         async with client_of(own) as third:
             await third.ping()
             await client.config_set("maxclients", 2)

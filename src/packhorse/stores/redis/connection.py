@@ -1,11 +1,11 @@
-"""Connections to the server: a small pool, calls that survive the cancellation of their caller, time limits."""
+"""Connections to the server: a small pool, calls that are repeated where that may help, time limits."""
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from hiredis import pack_command  # redis-py packs in Python: a quarter of a profiled exchange
-from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import NoScriptError, ResponseError
 
@@ -16,6 +16,7 @@ from packhorse.stores.redis.address import Address
 from packhorse.stores.redis.refusals import Kind, NotReached, broken, code_of, kind_of, may_be_elsewhere, refused
 from packhorse.stores.redis.scripts import Script
 from packhorse.stores.redis.topology import BROKEN, topology_of
+from packhorse.stores.redis.wire import PING, Wire, heard
 
 CALL = 4  # seconds
 POOL = 8
@@ -23,7 +24,19 @@ TRIES = 6
 # Verbs of callers who are told that something is stored. What workers write is not waited for: a settlement that a
 # failover loses is lost with its effects, and the job runs again.
 LASTING = frozenset(
-    ("enqueue", "put", "drop_records", "publish", "cancel", "replay", "promote", "drop", "pause", "resume")
+    (
+        "enqueue",
+        "enqueue_plain",
+        "put",
+        "drop_records",
+        "publish",
+        "cancel",
+        "replay",
+        "promote",
+        "drop",
+        "pause",
+        "resume",
+    )
 )
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 
@@ -40,10 +53,11 @@ class Connections:
         self._topology = topology_of(address, tag)
         self.replicas, self._patience = address.replicas, address.patience // 1000
         self._known = False  # whether the server ever did what it was asked
-        self._idle: list[AbstractConnection] = []
+        self._idle: list[Wire] = []
+        self._lent: set[Wire] = set()
         self._turns = asyncio.Semaphore(POOL)
-        self._running: set[asyncio.Task[Any]] = set()
-        self._lent: set[AbstractConnection] = set()
+        self._calls = 0
+        self._quiet: asyncio.Event | None = None  # that no call runs; made by who waits for it, for it is closing time
         self._process: int | None = None
 
     def open(self) -> None:
@@ -58,45 +72,58 @@ class Connections:
         """Let calls that run come to their end, then hang up; also on those who listen."""
         ours, self._process = not self.is_closed(), None
         try:
-            if ours and self._running:
-                await asyncio.wait(self._running, timeout=CALL)
+            if ours:
+                async with asyncio.timeout(CALL):
+                    await self._ended()
+        except TimeoutError:
+            pass  # it is not waited for any longer
         finally:
-            for connection in (*self._idle, *self._lent):
-                if ours:
-                    await connection.disconnect()
+            wires = (*self._idle, *self._lent)
             self._idle.clear()
+            if ours:
+                await _hung_up(wires)
 
-    async def connect(self) -> AbstractConnection:
+    async def _ended(self) -> None:
+        """Wait for calls that run, and for those that were given up but not by the server: it answers in order."""
+        if self._calls:
+            self._quiet = asyncio.Event()
+            await self._quiet.wait()
+        for wire in self._idle:
+            if wire.busy:
+                await wire.send(PING, CALL)
+
+    async def connect(self) -> Wire:
         """A connection outside the pool, for one who listens; to be given back with ``hang_up``."""
         self._check()
-        connection = await self._topology.connect()
-        self._lent.add(connection)
-        return connection
+        wire = await self._topology.connect()
+        self._lent.add(wire)
+        return wire
 
-    async def hang_up(self, connection: AbstractConnection) -> None:
+    def hang_up(self, wire: Wire) -> None:
         """The end of a connection outside the pool."""
-        self._lent.discard(connection)
-        await connection.disconnect(nowait=True)
+        self._lent.discard(wire)
+        wire.hang_up()
 
     async def denied(self, *commands: tuple[Any, ...]) -> list[str]:
         """The names of those commands that the server does not allow this user, tried on a line of their own."""
         names = []
         try:
-            connection = await self.connect()
+            wire = await self.connect()
         except BROKEN as error:
             raise refused(error, known=self._known) from error
         try:
-            async with asyncio.timeout(CALL):
-                for command in commands:
-                    await connection.send_command(*command, check_health=False)
-                    answer = await _answered(connection)
-                    if isinstance(answer, ResponseError) and kind_of(answer) is Kind.LOGIN:
+            for command in commands:
+                answer = await wire.send(pack_command(command), CALL)
+                if isinstance(answer, ResponseError):
+                    if kind_of(answer) is Kind.LOGIN:
                         names.append(command[0])
+                elif isinstance(answer, Exception):
+                    raise answer
         except BROKEN as error:
             self._topology.heard(error)
             raise broken(error, writes=False) from error
         finally:
-            await self.hang_up(connection)
+            self.hang_up(wire)
         return names
 
     def heard(self, error: BaseException) -> None:
@@ -105,28 +132,17 @@ class Connections:
 
     async def read(self, *command: Any) -> Any:
         """Send one command that changes nothing."""
-        return await self._shielded(command, writes=False)
+        return await self._patient(pack_command(command), writes=False)
 
     async def run(self, script: Script, keys: tuple[str, ...], *arguments: Any) -> Any:
         """Run a script by its checksum, or whole where the server does not have it."""
-        wants = {"writes": script.writes, "lasting": bool(self.replicas) and script.name in LASTING}
+        writes, lasting = script.writes, bool(self.replicas) and script.name in LASTING
         try:
-            return await self._shielded(("EVALSHA", script.sha, len(keys), *keys, *arguments), **wants)
+            request = pack_command(("EVALSHA", script.sha, len(keys), *keys, *arguments))
+            return await self._patient(request, writes=writes, lasting=lasting)
         except NoScriptError:
-            return await self._shielded(("EVAL", script.text, len(keys), *keys, *arguments), **wants)
-
-    async def _shielded(self, command: tuple[Any, ...], *, writes: bool, lasting: bool = False) -> Any:
-        """A cancelled caller goes its way while the call comes to its end, so no answer is left for the next one."""
-        self._check()
-        task = asyncio.create_task(self._patient(command, writes=writes, lasting=lasting))
-        self._running.add(task)
-        task.add_done_callback(self._done)
-        return await asyncio.shield(task)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()
+            request = pack_command(("EVAL", script.text, len(keys), *keys, *arguments))
+            return await self._patient(request, writes=writes, lasting=lasting)
 
     def _check(self) -> None:
         if self.is_closed():
@@ -134,11 +150,21 @@ class Connections:
                 "This store is not open in this process: call `await store.open()` in the process that uses it"
             )
 
-    async def _patient(self, command: tuple[Any, ...], *, writes: bool, lasting: bool) -> Any:
+    async def _patient(self, request: bytes, *, writes: bool, lasting: bool = False) -> Any:
+        self._check()
+        self._calls += 1
+        try:
+            return await self._repeated(request, writes=writes, lasting=lasting)
+        finally:
+            self._calls -= 1
+            if self._quiet is not None and not self._calls:
+                self._quiet.set()
+
+    async def _repeated(self, request: bytes, *, writes: bool, lasting: bool) -> Any:
         """Ask again, a few times, a server that is loading, busy or without its primary, or the one in its place."""
         for attempt in range(1, TRIES + 1):
             try:
-                answer = await self._exchange(command, writes=writes, lasting=lasting)
+                answer = await self._exchange(request, writes=writes, lasting=lasting)
                 self._known = True
                 return answer
             except NoScriptError:
@@ -158,18 +184,20 @@ class Connections:
         kind = kind_of(error)
         return kind is Kind.PASSING or (kind is Kind.ELSEWHERE and self._topology.moves)
 
-    async def _exchange(self, command: tuple[Any, ...], *, writes: bool, lasting: bool) -> Any:
+    async def _exchange(self, request: bytes, *, writes: bool, lasting: bool) -> Any:
         async with self._turns:
-            connection = await self._lend()
-            sound = False
+            wire = self._lend() or await self._topology.connect()
+            sound = True  # also if the caller goes away: the line keeps count of the answers to come
             try:
-                async with asyncio.timeout(CALL + (self._patience / 1000 if lasting else 0)):
-                    answer = await (self._lasting if lasting else _asked)(connection, command)
-                sound = True
+                if lasting:
+                    return await self._lasting(wire, request)
+                answer = await wire.send(request, CALL)
+                if isinstance(answer, Exception):
+                    raise answer
                 return answer
             except DurabilityNotMet as error:
-                sound = error.__cause__ is None or not may_be_elsewhere(error.__cause__)
                 if error.__cause__ is not None:
+                    sound = not may_be_elsewhere(error.__cause__)
                     self._topology.heard(error.__cause__)
                 raise
             except ResponseError as error:
@@ -177,28 +205,32 @@ class Connections:
                 self._topology.heard(error)
                 raise
             except BROKEN as error:
+                sound = False
                 self._topology.heard(error)
                 if code_of(error):
                     raise
                 raise broken(error, writes=writes) from error
             finally:
-                if sound and not self.is_closed():
-                    self._idle.append(connection)
+                if sound and (self._process is not None or wire.busy):
+                    self._idle.append(wire)
                 else:
-                    await self._drop(connection)
+                    self._drop(wire)
 
-    async def _lasting(self, connection: AbstractConnection, command: tuple[Any, ...]) -> Any:
+    async def _lasting(self, wire: Wire, request: bytes) -> Any:
         """The answer, once enough replicas have what was written; both are asked for in one go."""
+        limit = CALL + self._patience / 1000
         wait: Any = ("WAIT", self.replicas, self._patience)
-        await connection.send_packed_command(pack_command(command) + pack_command(wait), check_health=False)
-        answer, have = await _answered(connection), await _answered(connection)
-        if isinstance(answer, ResponseError):
-            raise answer  # whatever was said of replicas then: nothing was written
+        first = wire.send(request + pack_command(wait), limit)
+        second = wire.expect(limit)
+        answer = await heard(first)  # whatever is said of replicas after a refusal: nothing was written
+        have = await second
         if isinstance(have, ResponseError):
             raise DurabilityNotMet(
                 f"The server does not tell how many replicas have it ({have}): it is stored on the primary and a failover "
                 "may lose it; its user needs the right to WAIT, see docs/operate/redis.md"
             ) from have
+        if isinstance(have, Exception):
+            raise have
         if have < self.replicas:
             raise DurabilityNotMet(
                 f"{have} of {self.replicas} replicas have it after {self._patience} ms: it is stored on the primary and "
@@ -206,35 +238,24 @@ class Connections:
             )
         return answer
 
-    async def _lend(self) -> AbstractConnection:
+    def _lend(self) -> Wire | None:
         while self._idle:
-            connection = self._idle.pop()
-            if not _ended(connection):
-                return connection
-            await connection.disconnect(nowait=True)
-        return await self._topology.connect()
+            wire = self._idle.pop()
+            if wire.stands:
+                return wire
+            wire.hang_up()
+        return None
 
-    async def _drop(self, connection: AbstractConnection) -> None:
+    def _drop(self, wire: Wire) -> None:
         """One broken connection means that the others lead to the same place: make all of them anew."""
         idle, self._idle = self._idle, []
-        for one in (connection, *idle):
-            await one.disconnect(nowait=True)
+        for one in (wire, *idle):
+            one.hang_up()
 
 
-async def _asked(connection: AbstractConnection, command: tuple[Any, ...]) -> Any:
-    await connection.send_packed_command(pack_command(command), check_health=False)
-    return await connection.read_response()
-
-
-async def _answered(connection: AbstractConnection) -> Any:
-    """The next answer, also if it is a refusal: another one comes after it."""
-    try:
-        return await connection.read_response()
-    except ResponseError as error:
-        return error
-
-
-def _ended(connection: AbstractConnection) -> bool:
-    """Whether the server hung up while nobody looked: better known before a request than after it."""
-    reader = getattr(connection, "_reader", None)
-    return reader is None or bool(reader.at_eof())
+async def _hung_up(wires: Sequence[Wire]) -> None:
+    """Hang up, and wait for it: nothing is left behind for a loop that ends now."""
+    for wire in wires:
+        wire.hang_up()
+    for wire in wires:
+        await wire.hung_up()

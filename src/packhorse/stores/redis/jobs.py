@@ -14,7 +14,7 @@ from packhorse.model.queue import Counts
 from packhorse.model.reason import WaitReason
 from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
-from packhorse.stores.redis.packing import job_of, keep_text, wish
+from packhorse.stores.redis.packing import job_of, keep_text, plain_wishes, wish
 from packhorse.stores.redis.pages import Pages
 from packhorse.stores.redis.settling import (
     ask_arguments,
@@ -44,14 +44,23 @@ class Jobs:
         edge.jobs(jobs)
         if not jobs:
             return []
-        wishes: list[Any] = []
-        for job in jobs:
-            wishes += wish(job)
-        taken = await self._keyspace.run("enqueue", wishes=wishes)
+        taken = await self._taken(jobs)
         receipts = [Receipt(job.id, True) for job in jobs]
         for number, holder in zip(taken[::2], taken[1::2], strict=True):
             receipts[number - 1] = Receipt(holder, False)
         return receipts
+
+    async def _taken(self, jobs: Sequence[NewJob]) -> list[Any]:
+        """Store jobs; those that are alike and plain by a short script, unless it finds that there is more to do."""
+        if plain := plain_wishes(jobs):
+            first = jobs[0]
+            run = self._keyspace.run("enqueue_plain", queue=first.queue, priority=first.priority, wishes=plain)
+            if (taken := await run) is not None:
+                return list(taken)
+        wishes: list[Any] = []
+        for job in jobs:
+            wishes += wish(job)
+        return list(await self._keyspace.run("enqueue", wishes=wishes))
 
     async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""

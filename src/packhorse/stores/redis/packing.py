@@ -75,6 +75,28 @@ def wish(job: NewJob) -> tuple[bytes, bytes, str]:
     return job.id, head + job.headers + job.payload + job.id[-_SALT:], later
 
 
+def plain_wishes(jobs: Sequence[NewJob]) -> list[bytes] | None:
+    """Ids and records of plain jobs of one queue and priority that are ready at once; nothing if one is not."""
+    rows: list[bytes] = []
+    queue, priority = jobs[0].queue, jobs[0].priority
+    for job in jobs:
+        if (
+            job.delay
+            or job.at
+            or job.lane is not None
+            or job.unique is not None
+            or job.parent is not None
+            or job.children
+            or job.priority != priority
+            or job.queue != queue
+        ):
+            return None
+        id, headers = job.id, job.headers  # noqa: A001
+        head = _plain(("p", queue, priority, job.task, job.tenant, len(headers)))
+        rows += (id, b"".join((head, headers, job.payload, id[-_SALT:])))
+    return rows if len(set(rows[::2])) == len(jobs) else None
+
+
 @lru_cache(maxsize=8192)
 def _head(text: bytes) -> Head:
     fields = text[1:].decode().split("\x1f")

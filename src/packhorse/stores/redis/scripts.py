@@ -4,6 +4,9 @@ The header of a verb names its arguments: ``-- args: limit keep targets:1``. Pyt
 binds them to locals of the script, behind the common prelude. A plain name is one value. A name with a width stands
 for a list of rows and is given as one flat sequence; it travels flat after the number of its rows. Two values come
 before all others: the moment, empty where the server's clock rules, and whether events are wanted.
+
+A verb may have a short way for plain jobs, in ``plain/`` under the same name and with the same arguments. It answers, or
+it comes to its end with nothing written, and the verb begins.
 """
 
 import hashlib
@@ -78,6 +81,9 @@ class Scripts:
             for path in folder.iterdir()
             if path.name.endswith(".lua")
         }
+        self._short = {
+            path.name.removesuffix(".lua"): path.read_text(encoding="utf-8") for path in (folder / "plain").iterdir()
+        }
         self._migrate = verbs["migrate"]
         self._scripts = {name: self._script(name, verb) for name, verb in verbs.items()}
 
@@ -95,8 +101,16 @@ class Scripts:
 
     def _script(self, name: str, verb: str) -> Script:
         parameters = tuple(_parameter(word) for header in _ARGUMENTS.findall(verb) for word in header.split())
+        text = self._bound(parameters, verb)
+        if short := self._short.get(name):
+            # The whole verb is a function that is not even set up unless the short way leads to it.
+            text = f"{self._bound(parameters, short)}return (function()\n{text}\nend)()\n"
+        return Script(name, text, parameters, bool(_BORDER.search(verb)))
+
+    def _bound(self, parameters: tuple[Parameter, ...], verb: str) -> str:
+        """A verb behind what it needs of the prelude and the locals that are its arguments."""
         body = "\n".join((*(parameter.binding for parameter in parameters), verb))
-        return Script(name, self._prelude.for_verb(body) + body, parameters, bool(_BORDER.search(verb)))
+        return self._prelude.for_verb(body) + body
 
 
 @cache

@@ -8,7 +8,7 @@ import msgspec
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.job import KEEP_DONE, Failure, Keep
 from packhorse.model.lease import Ask, Exchange, Lease, Settlement, Verdict
-from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
+from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Wait
 from packhorse.stores.redis.packing import COUNTERS, ID, MOMENT, keep_text, lease_of, since_of, wish
 
 _VERDICTS = {
@@ -39,11 +39,9 @@ class Keeps:
         return [keep_text(keep) for keep in self._numbers]
 
 
-def outcome_text(outcome: Outcome, keeps: Keeps) -> bytes:
+def outcome_text(outcome: Again | Wait | Dead | Cancelled | Held, keeps: Keeps) -> bytes:
     """A letter, the number of a keep, and what belongs to the outcome."""
     match outcome:
-        case Done(result, keep):
-            return b"d" + keeps.number(keep) + (b"\x1f" if result is None else b"\x1f=" + result)
         case Again(delay, error, charged):
             return b"r\0\0%d%d\x1f%s" % (charged, delay, _failure(error))
         case Wait(reason, on, children, detail):
@@ -90,8 +88,9 @@ def settlement_arguments(settlements: Sequence[Settlement]) -> dict[str, list[An
     for number, settlement in enumerate(settlements, 1):
         lease, outcome = settlement.lease, settlement.outcome
         job = lease.id
-        if type(outcome) is Done and outcome.result is not None:  # by far the most: 0.4 us, not 0.65
-            data = b"".join((lease.token, b"d", keeps.number(outcome.keep), b"\x1f=", outcome.result, job[-1:]))
+        if isinstance(outcome, Done):  # by far the most: 0.25 us, not 0.5
+            result = b"\x1f" if outcome.result is None else b"\x1f=" + outcome.result
+            data = b"".join((lease.token, b"d", keeps.number(outcome.keep), result, job[-1:]))
         else:
             data = lease.token + outcome_text(outcome, keeps) + job[-1:]
         rows += (job, data)

@@ -11,6 +11,7 @@ from redis.exceptions import MovedError, RedisError, ResponseError
 
 from packhorse.stores.redis.address import CONNECT, Address, Node
 from packhorse.stores.redis.refusals import NotReached, code_of, may_be_elsewhere, not_reached
+from packhorse.stores.redis.wire import Wire
 
 LOOK = 2  # seconds for one node to say where the primary is: another may know better
 NODES = 32  # members of a cluster that are remembered as those to ask
@@ -24,7 +25,7 @@ class Topology(Protocol):
 
     moves: bool
 
-    async def connect(self) -> AbstractConnection:
+    async def connect(self) -> Wire:
         """A new connection; a server that cannot be reached was told nothing."""
 
     def heard(self, error: BaseException) -> None:
@@ -46,9 +47,9 @@ class Fixed:
     def __init__(self, address: Address) -> None:
         self._address = address
 
-    async def connect(self) -> AbstractConnection:
+    async def connect(self) -> Wire:
         """A new connection."""
-        return await _reached(self._address.make(**self._address.options))
+        return Wire(await _reached(self._address.make(**self._address.options)))
 
     def heard(self, error: BaseException) -> None:
         """Nothing: there is nowhere else to look."""
@@ -66,11 +67,11 @@ class Moving:
         self._primary: Node | None = None
         self._looking = asyncio.Lock()
 
-    async def connect(self) -> AbstractConnection:
+    async def connect(self) -> Wire:
         """A new connection to where the primary is now."""
         primary = self._primary or await self._find()
         try:
-            return await _reached(self._made(primary, self._address.options), self._check)
+            return Wire(await _reached(self._made(primary, self._address.options), self._check))
         except (*BROKEN, NotReached):
             self._forget(primary)
             raise

@@ -4,22 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import RedisError
-from redis.exceptions import TimeoutError as Silence
+from hiredis import pack_command
 
 from packhorse.errors import StoreClosed, StoreUnavailable
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
 from packhorse.stores.redis.connection import chance
 from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.topology import BROKEN
+from packhorse.stores.redis.wire import Wire, heard
 
 BLOCKED = 5.0  # seconds a connection waits on the server for a marker, then says it is still there
 UNKNOWN = 0.25  # seconds between looks for queues while nobody has asked for any
 _PAUSES = backoff.exponential(0.05, cap=5, jitter=0.5)
-_BROKEN = (RedisError, OSError, TimeoutError, EOFError, StoreUnavailable)
+_BROKEN = (*BROKEN, StoreUnavailable)
 
-Listen = Callable[[AbstractConnection], Awaitable[bool]]
+Listen = Callable[[Wire], Awaitable[bool]]
 
 
 class Bell:
@@ -72,14 +72,14 @@ class Bell:
 async def work(keyspace: Keyspace) -> AsyncIterator[None]:
     """A marker for one of the queues that were last asked for, or for any queue if none was."""
 
-    async def marker(connection: AbstractConnection) -> bool:
+    async def marker(wire: Wire) -> bool:
         queues = keyspace.asked or await _known(keyspace)
         if not queues:
             await SYSTEM.sleep(round(UNKNOWN * 1_000_000))
             return False
         wait = BLOCKED if keyspace.asked else UNKNOWN
         keys = [keyspace.key("wake", queue) for queue in queues]
-        return await _ask(connection, wait, "BLPOP", *keys, wait) is not None
+        return await _ask(wire, wait, "BLPOP", *keys, wait) is not None
 
     async for _ in _listening(keyspace, marker):
         yield
@@ -87,15 +87,15 @@ async def work(keyspace: Keyspace) -> AsyncIterator[None]:
 
 async def ends(keyspace: Keyspace) -> AsyncIterator[None]:
     """A message that watched jobs have ended; also whenever the line was made, for some may have been missed."""
-    listening: set[AbstractConnection] = set()
+    listening: set[Wire] = set()
 
-    async def message(connection: AbstractConnection) -> bool:
-        if connection not in listening:
+    async def message(wire: Wire) -> bool:
+        if wire not in listening:
             listening.clear()
-            listening.add(connection)
-            await _ask(connection, 0, "SUBSCRIBE", keyspace.key("ends"))
+            listening.add(wire)
+            await _ask(wire, 0, "SUBSCRIBE", keyspace.key("ends"))
             return True
-        return bool((await _heard(connection))[0] == b"message")
+        return bool((await _heard(wire))[0] == b"message")
 
     async for _ in _listening(keyspace, message):
         yield
@@ -104,11 +104,11 @@ async def ends(keyspace: Keyspace) -> AsyncIterator[None]:
 async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[None]:
     failures = 0
     while not keyspace.connections.is_closed():
-        connection = None
+        wire = None
         try:
-            connection = await keyspace.connections.connect()
+            wire = await keyspace.connections.connect()
             while True:
-                if await listen(connection):
+                if await listen(wire):
                     yield
                 failures = 0
         except StoreClosed:
@@ -120,8 +120,8 @@ async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[None]:
             failures += 1
             await SYSTEM.sleep(_PAUSES.delay(failures, chance()))
         finally:
-            if connection is not None:
-                await keyspace.connections.hang_up(connection)
+            if wire is not None:
+                keyspace.connections.hang_up(wire)
 
 
 async def _known(keyspace: Keyspace) -> list[str]:
@@ -129,16 +129,14 @@ async def _known(keyspace: Keyspace) -> list[str]:
     return sorted({field.decode().rpartition("\x1f")[0] for field in fields if field})
 
 
-async def _heard(connection: AbstractConnection) -> Any:
+async def _heard(wire: Wire) -> Any:
     """The next message; a line on which nothing was heard for long is asked whether it still stands."""
-    try:
-        return await connection.read_response(timeout=BLOCKED, disconnect_on_error=False)
-    except Silence:
-        await connection.send_command("PING", check_health=False)
-        return await connection.read_response(timeout=BLOCKED)
+    message = wire.expect(2 * BLOCKED)
+    await asyncio.wait((message,), timeout=BLOCKED)
+    if not message.done():
+        wire.ping()  # a message that comes before its answer is heard first
+    return await heard(message)
 
 
-async def _ask(connection: AbstractConnection, wait: float, *command: Any) -> Any:
-    async with asyncio.timeout(wait + 5):
-        await connection.send_command(*command, check_health=False)
-        return await connection.read_response()
+async def _ask(wire: Wire, wait: float, *command: Any) -> Any:
+    return await heard(wire.send(pack_command(command), wait + 5))

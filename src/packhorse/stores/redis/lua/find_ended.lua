@@ -25,7 +25,7 @@ local function newest(shelf)
   return nil
 end
 
-local all = call('HGETALL', shelf_rows.key)
+local all = call('HGETALL', shelf_rows)
 for i = 1, #all, 2 do
   local of, how = match(all[i], '^([^\31]*)\31(.)\31')
   if of == queue and how == verdict then

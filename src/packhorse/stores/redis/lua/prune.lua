@@ -37,7 +37,7 @@ end
 
 local function prune_jobs()
   local open = {}
-  local all = call('HGETALL', shelf_rows.key)
+  local all = call('HGETALL', shelf_rows)
   for i = 1, #all, 2 do
     local queue, verdict, most, age = match(all[i], '^([^\31]*)\31(.)\31(%d+)\31(%d+)$')
     if queue then

@@ -1,17 +1,17 @@
 -- How jobs end. However one ends, `leave` does what is owed to others: its unique key, its lane, its parent.
 -- Ended jobs stand on shelves, one list for each queue, verdict and keep. A shelf has a number; an entry is good if
 -- the row of the end names its shelf and its position, counted from the first entry the shelf ever had.
--- gives: WORDS shelf_rows shelf_of finish unshelve free_unique leave forget
+-- gives: WORDS shelf_rows shelf_of shelf_for shelved write_shelves finish unshelve free_unique leave forget
 WORDS = { d = 'done', k = 'dead', c = 'cancelled' }
 local DELIVERED = 'packhorse.delivered'
 local char = string.char
 local shelves, next_shelf = {}, nil
-shelf_rows = hash('shelves')
+shelf_rows = key('shelves')
 
 function shelf_of(name)
   local shelf = shelves[name]
   if shelf then return shelf end
-  local text = get(shelf_rows, name)
+  local text = call('HGET', shelf_rows, name)
   if text then
     local number, base, kept = match(text, '^(%d+) (%d+) (%d+)$')
     shelf = { number = tonumber(number), base = tonumber(base), kept = tonumber(kept) }
@@ -26,7 +26,9 @@ function shelf_of(name)
   return shelf
 end
 
-writers[#writers + 1] = function()
+writers[#writers + 1] = function() write_shelves() end
+
+function write_shelves()
   if next_shelf then call('HSET', key('serials'), 'shelves', int(next_shelf)) end
   next_shelf = nil
   for name, shelf in pairs(shelves) do
@@ -39,33 +41,41 @@ writers[#writers + 1] = function()
     shelf.length, shelf.base = shelf.length + shelf.push_count - shelf.taken, shelf.base + shelf.taken
     shelf.taken, shelf.pushed, shelf.push_count = 0, {}, 0
     if shelf.length > 0 then
-      call('HSET', shelf_rows.key, name, int(shelf.number) .. ' ' .. int(shelf.base) .. ' ' .. int(shelf.kept))
+      call('HSET', shelf_rows, name, int(shelf.number) .. ' ' .. int(shelf.base) .. ' ' .. int(shelf.kept))
     else
-      call('HDEL', shelf_rows.key, name)
+      call('HDEL', shelf_rows, name)
     end
   end
 end
 
--- The shelf for a queue, verdict and keep (its count \31 its age), once found remembered with the heads of the queue.
-local function shelf_for(head, verdict, keep)
-  local common = head.shared
-  local shelf = common[verdict]
-  if not shelf or shelf.keep ~= keep then
-    shelf = shelf_of(head.queue .. '\31' .. verdict .. '\31' .. keep)
-    shelf.queue, shelf.verdict, shelf.keep, common[verdict] = head.queue, verdict, keep, shelf
-  end
+
+-- The shelf for a queue, verdict and keep (its count \31 its age).
+function shelf_for(queue, verdict, keep)
+  local shelf = shelf_of(queue .. '\31' .. verdict .. '\31' .. keep)
+  shelf.queue, shelf.verdict, shelf.keep = queue, verdict, keep
   return shelf
 end
 
--- Puts a job among the ended; `proof` is token, moment and counters, `tail` reason and result.
-function finish(id, head, verdict, keep, proof, tail)
-  local shelf = shelf_for(head, verdict, keep)
+-- Puts a job on a shelf and answers its position.
+function shelved(shelf, id)
   local pushes = shelf.push_count
   local position = (shelf.base + shelf.length + pushes) % 4294967296
   local low = position % 256
   if low == 0 or pushes == 0 then shelf.high = sub(pack('>I4', position), 1, 3) end
   shelf.pushed[pushes + 1], shelf.push_count = id, pushes + 1
-  add(ends, id, verdict .. proof .. shelf.packed .. tail .. shelf.high .. char(low))
+  return shelf.high .. char(low)
+end
+
+-- Puts a job among the ended; `proof` is token, moment and counters, `tail` reason and result. Shelves once found are
+-- remembered with the heads of their queue.
+function finish(id, head, verdict, keep, proof, tail)
+  local common = head.shared
+  local shelf = common[verdict]
+  if not shelf or shelf.keep ~= keep then
+    shelf = shelf_for(head.queue, verdict, keep)
+    common[verdict] = shelf
+  end
+  add(ends, id, verdict .. proof .. shelf.packed .. tail .. shelved(shelf, id))
   note(verdict, id)
 end
 
@@ -74,7 +84,7 @@ local shelf_names
 function unshelve(row)
   if not shelf_names then
     shelf_names = {}
-    local all = call('HGETALL', shelf_rows.key)
+    local all = call('HGETALL', shelf_rows)
     for i = 1, #all, 2 do shelf_names[match(all[i + 1], '^%d+')] = all[i] end
   end
   local name = shelf_names[int((unpacked('>I4', sub(row, 32, 35))))]

@@ -1,8 +1,8 @@
 -- Mirrors of stored hashes, sorted sets and lists. A verb reads through them and changes them; `flush` writes what was
 -- changed, many fields a command.
--- gives: hash zset list fetch prefetch get set add add_score remove busy members front shift push spread writers
--- gives: tally_of count total flush arrival jobs live ends leases tries tombs uniques held delivered progress stale
--- gives: watched
+-- gives: hash zset list fetch_from fetch prefetch get set add add_score remove busy members front shift push spread
+-- gives: writers tally_of count write_tallies total flush arrival jobs live ends leases tries tombs uniques held
+-- gives: delivered progress stale watched
 local mirrors, mirror_of = {}, {}
 
 local function keep_mirror(full, made)
@@ -27,16 +27,18 @@ function list(kind, name)
 end
 
 -- The fields of a hash as they are stored, false where there is none.
-function fetch(from, fields)
-  if #fields <= CHUNK then return #fields > 0 and call('HMGET', from.key, unpack(fields)) or {} end
+function fetch_from(full, fields)
+  if #fields <= CHUNK then return #fields > 0 and call('HMGET', full, unpack(fields)) or {} end
   local found = {}
   for first = 1, #fields, CHUNK do
     local last = min(first + CHUNK - 1, #fields)
-    local got = call('HMGET', from.key, unpack(fields, first, last))
+    local got = call('HMGET', full, unpack(fields, first, last))
     for i = first, last do found[i] = got[i - first + 1] end
   end
   return found
 end
+
+function fetch(from, fields) return fetch_from(from.key, fields) end
 
 -- Brings fields of a hash near with one command for many.
 function prefetch(from, fields)
@@ -211,7 +213,7 @@ function count(queue, state, change)
   tally[state] = tally[state] + change
 end
 
-local function write_tallies()
+function write_tallies()
   for queue, tally in pairs(tallies) do
     for state, change in pairs(tally) do
       local field = queue .. '\31' .. state

@@ -1,6 +1,6 @@
 -- Events of streams, the log of the life of jobs, and hints to those who listen.
--- gives: LIFECYCLE LOG publish offsets changes note dropped_jobs look_for_watchers close conclude
--- gives: conclude_if_room
+-- gives: LIFECYCLE LOG publish offsets changes note packed_change append_to_log wake dropped_jobs look_for_watchers close
+-- gives: conclude conclude_if_room
 LIFECYCLE, LOG = 'packhorse.jobs', 10000
 local VERSION = '\1' -- of the packed form, as in model/event.py
 local CHANGES = { 'l', 'h', 'd', 'r', 'w', 'k', 'c', 'p', 'u', 'q', 's' } -- as they follow each other in one call
@@ -35,19 +35,25 @@ function note(change, id)
   ids[#ids + 1] = id
 end
 
-local function write_log()
-  local parts = { VERSION }
-  for _, change in ipairs(CHANGES) do
-    local ids = changes[change]
-    if ids then parts[#parts + 1] = change .. pack('>I2', #ids) .. concat(ids) end
-  end
-  if #parts == 1 or ARGV[2] ~= '1' then return end
+function packed_change(change, ids) return change .. pack('>I2', #ids) .. concat(ids) end
+
+-- One entry for all changes of a call, if events are wanted.
+function append_to_log(packed)
+  if ARGV[2] ~= '1' then return end
   local offset = int(call('HINCRBY', key('heads'), LIFECYCLE, 1))
-  call('XADD', key('stream', LIFECYCLE), 'MAXLEN', '~', LOG, offset .. '-0', 't', stamp, 'd', concat(parts))
+  call('XADD', key('stream', LIFECYCLE), 'MAXLEN', '~', LOG, offset .. '-0', 't', stamp, 'd', VERSION .. packed)
+end
+
+local function write_log()
+  local parts = {}
+  for _, change in ipairs(CHANGES) do
+    if changes[change] then parts[#parts + 1] = packed_change(change, changes[change]) end
+  end
+  if #parts > 0 then append_to_log(concat(parts)) end
 end
 
 -- One marker a queue wakes one worker; whoever leaves work behind puts it back.
-local function wake(queue)
+function wake(queue)
   if call('LLEN', key('wake', queue)) == 0 then call('RPUSH', key('wake', queue), '1') end
 end
 
