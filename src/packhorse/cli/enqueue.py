@@ -18,8 +18,9 @@ from packhorse.cli.screen import Screen, with_screen
 from packhorse.cli.target import Target, with_target
 from packhorse.cli.values import Length, Moment, Pair, reading
 from packhorse.errors import JobCancelled, JobFailed
+from packhorse.jobs import sending
 from packhorse.jobs.call import Call
-from packhorse.jobs.task import Task, send
+from packhorse.jobs.task import Task
 
 HELP = f"""Store a job for TASK, with its arguments as one JSON object or as name=value.
 
@@ -69,7 +70,7 @@ async def enqueue(
     if "headers" in said:
         said["headers"] = dict(said["headers"])
     async with target.open_with_tasks() as app:
-        handle = await send(_call(app, task, arguments, said))
+        handle = await sending.enqueue(_call(app, task, arguments, said))
         info = await handle.info()
         told: dict[str, Any] = {"id": handle.id, "task": info.task, "queue": info.queue, "created": handle.created}
         if not wait:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from packhorse.jobs.ends import Ends
 from packhorse.jobs.trips import Trips
@@ -27,6 +27,7 @@ class _Process:
 
     def __init__(self, root: Store) -> None:
         self.root, self.migrated = root, False
+        self.recent: tuple[ref[asyncio.AbstractEventLoop], Home] | None = None  # found without a look at the others
         self.homes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Home]] = WeakKeyDictionary()
 
 
@@ -49,13 +50,17 @@ class Homes:
 
     async def here(self) -> Home:
         """The home on the running loop."""
-        loop, homes = asyncio.get_running_loop(), self._process().homes
+        loop, process = asyncio.get_running_loop(), self._process()
+        if process.recent is not None and process.recent[0]() is loop:
+            return process.recent[1]
+        homes = process.homes
         opening = homes.get(loop)
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
             opening = homes[loop] = loop.create_task(self._open())
-        if opening.done():
-            return opening.result()
-        return await asyncio.shield(opening)
+        home = opening.result() if opening.done() else await asyncio.shield(opening)
+        if homes.get(loop) is opening:  # else it was closed meanwhile
+            process.recent = (ref(loop), home)
+        return home
 
     async def _open(self) -> Home:
         process = self._process()
@@ -71,7 +76,9 @@ class Homes:
 
     async def close(self) -> None:
         """Let go of the store on this loop; it is opened again when needed."""
-        opening = self._process().homes.pop(asyncio.get_running_loop(), None)
+        process = self._process()
+        process.recent = None
+        opening = process.homes.pop(asyncio.get_running_loop(), None)
         if opening is not None:
             home = await opening
             await home.ends.close()

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from packhorse.engine.registry import Batching
+from packhorse.jobs import sending
 from packhorse.jobs.batch import Handler
 from packhorse.jobs.call import NO_WISH, Call, Said, Wish, wish
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.options import NOTHING, Options
-from packhorse.jobs.task import send
 from packhorse.jobs.view import Job
 from packhorse.model import caps, codec
 from packhorse.model.duration import Duration, micros
@@ -55,7 +55,7 @@ class Queue:
 
     async def enqueue(self, task: str, data: Mapping[str, Any] | None = None, **said: Unpack[Said]) -> JobHandle[Any]:
         """Store a job for a task by its name: another service's, or one whose name is only known now."""
-        return await send(self.call(task, data, **said))
+        return await sending.enqueue(self.call(task, data, **said))
 
     def handler(self, function: F) -> F:
         """Give this function the jobs of the queue that no task is registered for."""

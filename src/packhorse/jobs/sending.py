@@ -1,11 +1,12 @@
 """Jobs go to the store: by its own connections, or as part of a transaction of the caller's own."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from packhorse.errors import InvalidOption
 from packhorse.jobs import connections
 from packhorse.jobs.call import Call
+from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.portal import PORTAL
 from packhorse.model.ids import new_ids
 from packhorse.model.job import NewJob, Receipt
@@ -14,11 +15,20 @@ if TYPE_CHECKING:
     from packhorse.jobs.desk import Desk
     from packhorse.jobs.flows import Flow
 
+R = TypeVar("R")
 
-async def send(desk: "Desk", jobs: Sequence[NewJob], within: object | None) -> list[Receipt]:
+
+async def enqueue(call: Call[R]) -> JobHandle[R]:
+    """Store the job of one call."""
+    return call.handle(await send(call.target.desk, call.jobs_within(), call.wish.within))
+
+
+def send(desk: "Desk", jobs: Sequence[NewJob], within: object | None) -> Awaitable[list[Receipt]]:
     """Store jobs, all or none."""
-    if within is None:
-        return await desk.send(jobs)
+    return desk.send(jobs) if within is None else _send_within(desk, jobs, within)
+
+
+async def _send_within(desk: "Desk", jobs: Sequence[NewJob], within: object) -> list[Receipt]:
     store = await desk.store()
     return await connections.run(within, store.jobs.within().enqueue(jobs))
 

@@ -41,7 +41,7 @@ class Using(Generic[P, R_co]):
 
     async def enqueue(self, *args: P.args, **options: P.kwargs) -> JobHandle[R_co]:
         """Store a job that calls the function with these arguments, and answer at once."""
-        return await send(self.call(*args, **options))
+        return await sending.enqueue(self.call(*args, **options))
 
     def later(self) -> Call[R_co]:
         """A call whose first argument comes when it runs."""
@@ -152,11 +152,6 @@ def make(desk: "Desk", function: Callable[P, Awaitable[R] | R], **said: Any) -> 
         raise ConfigError(f"{function!r} is no function: put the decorator on a function")
     kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
     return kind(desk, function, **said)
-
-
-async def send(call: Call[R]) -> JobHandle[R]:
-    """Enqueue one call."""
-    return call.handle(await sending.send(call.target.desk, call.jobs_within(), call.wish.within))
 
 
 def named(function: Callable[..., Any]) -> str:
