@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hiredis import pack_command  # redis-py packs in Python: a quarter of a profiled exchange
@@ -38,6 +38,7 @@ LASTING = frozenset(
         "resume",
     )
 )
+Whole = Callable[[], bytes]  # a request with the text of its script
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 
 
@@ -89,7 +90,7 @@ class Connections:
             self._quiet = asyncio.Event()
             await self._quiet.wait()
         for wire in self._idle:
-            if wire.busy:
+            while wire.busy:
                 await wire.send(PING, CALL)
 
     async def connect(self) -> Wire:
@@ -132,17 +133,22 @@ class Connections:
 
     async def read(self, *command: Any) -> Any:
         """Send one command that changes nothing."""
-        return await self._patient(pack_command(command), writes=False)
+        request = pack_command(command)
+        return await self._patient(request, lambda: request, writes=False)
 
     async def run(self, script: Script, keys: tuple[str, ...], *arguments: Any) -> Any:
         """Run a script by its checksum, or whole where the server does not have it."""
         writes, lasting = script.writes, bool(self.replicas) and script.name in LASTING
+
+        def whole() -> bytes:
+            text: bytes = pack_command(("EVAL", script.text, len(keys), *keys, *arguments))
+            return text
+
         try:
             request = pack_command(("EVALSHA", script.sha, len(keys), *keys, *arguments))
-            return await self._patient(request, writes=writes, lasting=lasting)
+            return await self._patient(request, whole, writes=writes, lasting=lasting)
         except NoScriptError:
-            request = pack_command(("EVAL", script.text, len(keys), *keys, *arguments))
-            return await self._patient(request, writes=writes, lasting=lasting)
+            return await self._patient(whole(), whole, writes=writes, lasting=lasting)
 
     def _check(self) -> None:
         if self.is_closed():
@@ -150,21 +156,21 @@ class Connections:
                 "This store is not open in this process: call `await store.open()` in the process that uses it"
             )
 
-    async def _patient(self, request: bytes, *, writes: bool, lasting: bool = False) -> Any:
+    async def _patient(self, request: bytes, whole: Whole, *, writes: bool, lasting: bool = False) -> Any:
         self._check()
         self._calls += 1
         try:
-            return await self._repeated(request, writes=writes, lasting=lasting)
+            return await self._repeated(request, whole, writes=writes, lasting=lasting)
         finally:
             self._calls -= 1
             if self._quiet is not None and not self._calls:
                 self._quiet.set()
 
-    async def _repeated(self, request: bytes, *, writes: bool, lasting: bool) -> Any:
+    async def _repeated(self, request: bytes, whole: Whole, *, writes: bool, lasting: bool) -> Any:
         """Ask again, a few times, a server that is loading, busy or without its primary, or the one in its place."""
         for attempt in range(1, TRIES + 1):
             try:
-                answer = await self._exchange(request, writes=writes, lasting=lasting)
+                answer = await self._exchange(request, whole, writes=writes, lasting=lasting)
                 self._known = True
                 return answer
             except NoScriptError:
@@ -184,14 +190,19 @@ class Connections:
         kind = kind_of(error)
         return kind is Kind.PASSING or (kind is Kind.ELSEWHERE and self._topology.moves)
 
-    async def _exchange(self, request: bytes, *, writes: bool, lasting: bool) -> Any:
+    async def _exchange(self, request: bytes, whole: Whole, *, writes: bool, lasting: bool) -> Any:
         async with self._turns:
             wire = self._lend() or await self._topology.connect()
             sound = True  # also if the caller goes away: the line keeps count of the answers to come
             try:
                 if lasting:
                     return await self._lasting(wire, request)
-                answer = await wire.send(request, CALL)
+                expected = wire.send(request, CALL)
+                try:
+                    answer = await expected
+                except asyncio.CancelledError:
+                    wire.leave(expected, whole, CALL)
+                    raise
                 if isinstance(answer, Exception):
                     raise answer
                 return answer

@@ -8,17 +8,34 @@ step. What goes wrong is an answer too: a line that breaks gives its error to al
 import asyncio
 import math
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from hiredis import Reader, pack_command
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import InvalidResponse, RedisError
+from redis.exceptions import InvalidResponse, NoScriptError, RedisError
 
 from packhorse.stores.redis.refusals import not_reached
 
 PING = pack_command(("PING",))
 _NOTHING = object()  # the parser's word for an answer that is not there yet
+
+
+class _Left:
+    """Stands where somebody has waited. It hears at once, not in the next turn of the loop: the line may be closed then."""
+
+    def __init__(self, wire: "Wire", whole: Callable[[], bytes], limit: float) -> None:
+        self._wire, self._whole, self._limit = wire, whole, limit
+
+    def done(self) -> bool:
+        """Never: it is still to hear the answer."""
+        return False
+
+    def set_result(self, said: Any) -> None:
+        """Hear the answer."""
+        if isinstance(said, NoScriptError):
+            self._wire.send(self._whole(), self._limit)
 
 
 class Wire(asyncio.Protocol):
@@ -35,7 +52,7 @@ class Wire(asyncio.Protocol):
             replyError=connection._parser.parse_error,
             notEnoughData=_NOTHING,
         )
-        self._expected: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._expected: deque[tuple[asyncio.Future[Any] | _Left, float]] = deque()
         self._unasked: deque[Any] = deque()
         self._error: Exception | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -77,6 +94,15 @@ class Wire(asyncio.Protocol):
             if deadline < self._due:
                 self._arm(deadline)
         return answer
+
+    def leave(self, answer: asyncio.Future[Any], whole: Callable[[], bytes], limit: float) -> None:
+        """Nobody waits for this answer any more; a script that the server turns out not to have is still sent to it."""
+        left = _Left(self, whole, limit)
+        if not answer.cancelled():
+            left.set_result(answer.result())  # it came just before its caller went
+        for place, (expected, deadline) in enumerate(self._expected):
+            if expected is answer:
+                self._expected[place] = (left, deadline)
 
     def ping(self) -> None:
         """Make the server say something; it is heard by who expects something already."""
