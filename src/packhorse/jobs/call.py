@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack
 
 import msgspec
@@ -21,7 +22,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class Wish(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What is said about one call. Times are microseconds."""
 
     queue: str | None = None
@@ -36,6 +37,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     within: Any = None
     headers: Mapping[str, Any] = msgspec.field(default_factory=dict)
     options: Options = NOTHING
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether it names a queue at most."""
+        return self == Wish(queue=self.queue)
 
     def over(self, other: "Wish") -> "Wish":
         """This wish where it says something, else the other. Most say nothing, and that one is the same for all."""
@@ -164,11 +170,11 @@ class Call(Generic[R_co]):
         if self.wish.within is not None:
             why = "what is enqueued with the end of a job commits with that; leave within= out"
             raise InvalidOption("within", self.wish.within, why)
-        return self.jobs_within()
+        return [self.job_within()]
 
-    def jobs_within(self, id: JobId | None = None) -> list[NewJob]:
+    def job_within(self, id: JobId | None = None) -> NewJob:
         """The one job it is, for those who send it within the transaction it names."""
-        return [self.target.desk.job(self, id=id)]
+        return self.target.desk.job(self, id=id)
 
     def handle(self, receipts: Sequence[Receipt]) -> JobHandle[R_co]:
         """The handle of what came of it."""

@@ -54,6 +54,8 @@ class Desk:
         """The job that a call means; in a flow, with its place there, and in the chain of work that begins with one."""
         target, wish = call.target, call.wish.over(call.target.wish)
         queue = wish.queue or "default"
+        if wish.plain and parent is None and flow is None and not children:
+            return self._plain(call, id or new_id(), queue, chain)
         job = (id or new_id()) if wish.id is None else chosen_id(self.namespace, wish.id)
         plain = wish.id is None and flow is None and wish.options is NOTHING
         mine = envelope.NONE if plain else envelope.Own(id=wish.id, options=wish.options, flow=flow)
@@ -79,6 +81,18 @@ class Desk:
             parent=parent,
             children=children,
             unique=None if wish.unique is None else _unique(call, wish.unique),
+        )
+
+    def _plain(self, call: Call[Any], job: JobId, queue: str, chain: JobId | None) -> NewJob:
+        """The job of a call of which nothing else is said, as of most."""
+        target = call.target
+        return NewJob(
+            id=job,
+            task=target.name,
+            queue=queue,
+            payload=self._closed(call.payload, job, target.name),
+            headers=envelope.chained(None if chain is None else id_text(chain)),
+            priority=self._priority(NOTHING, target.options, queue),
         )
 
     def _closed(self, payload: bytes, job: JobId, task: str) -> bytes:

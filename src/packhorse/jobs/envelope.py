@@ -66,6 +66,13 @@ def correlated(correlation: str) -> Iterator[None]:
         _CORRELATION.reset(token)
 
 
+def chained(chain: str | None) -> bytes:
+    """Headers where nothing is said about a call; most often there are none."""
+    if chain is None and _CORRELATION.get() is None and current_or_none() is None:
+        return EMPTY
+    return headers(chain, {}, tenant=None, user=None, correlation=None, mine=NONE)
+
+
 def headers(
     chain: str | None,
     free: Mapping[str, Any],
@@ -78,8 +85,6 @@ def headers(
     """Headers as they are stored. The chain of work is the caller's, else the one given, else it begins with this job: no word."""
     ctx = current_or_none()
     chain = correlation or _CORRELATION.get() or (ctx.correlation_id if ctx is not None else None) or chain
-    if ctx is None and chain is None and mine is NONE and not free and tenant is None and user is None:
-        return EMPTY
     named = {"correlation_id": chain, "tenant": tenant, "user": user, "packhorse": mine if mine != NONE else None}
     if ctx is not None:
         named |= {name: ctx.headers.get(name) for name in ("traceparent", "tracestate")}

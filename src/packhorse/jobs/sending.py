@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 async def enqueue(call: Call[R]) -> JobHandle[R]:
     """Store the job of one call."""
-    return call.handle(await send(call.target.desk, call.jobs_within(), call.wish.within))
+    return call.handle(await send(call.target.desk, [call.job_within()], call.wish.within))
 
 
 def send(desk: "Desk", jobs: Sequence[NewJob], within: object | None) -> Awaitable[list[Receipt]]:
@@ -47,18 +47,22 @@ class Parcel:
 
     def __init__(self, calls: Sequence["Call[Any] | Flow[Any]"], within: object | None) -> None:
         self._calls = calls
-        ids = new_ids(len(calls))
-        self._made = [
-            call.jobs_within(one) if isinstance(call, Call) else call.jobs()
-            for call, one in zip(calls, ids, strict=True)
-        ]
-        self.jobs = [job for jobs in self._made for job in jobs]
+        self.jobs: list[NewJob] = []
+        self._ends: list[int] = []  # how many jobs there are up to each call, its own among them
+        for call, one in zip(calls, new_ids(len(calls)), strict=True):
+            if isinstance(call, Call):
+                self.jobs.append(call.job_within(one))
+            else:
+                self.jobs += call.jobs()
+            self._ends.append(len(self.jobs))
         self.within = _said_once(calls, within)
 
     def handles(self, receipts: Sequence[Receipt]) -> list[Any]:
         """The handle of what came of each."""
-        each = iter(receipts)
-        return [call.handle([next(each) for _ in jobs]) for call, jobs in zip(self._calls, self._made, strict=True)]
+        begins = [0, *self._ends[:-1]]
+        return [
+            call.handle(receipts[begin:end]) for call, begin, end in zip(self._calls, begins, self._ends, strict=True)
+        ]
 
 
 def _said_once(calls: Sequence["Call[Any] | Flow[Any]"], within: object | None) -> object | None:

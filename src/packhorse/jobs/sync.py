@@ -93,7 +93,7 @@ class SyncHandle(Generic[R_co]):
 
 
 def _sent(call: Call[R]) -> SyncHandle[R]:
-    return SyncHandle(call.handle(send_blocking(call.target.desk, call.jobs_within(), call.wish.within)))
+    return SyncHandle(call.handle(send_blocking(call.target.desk, [call.job_within()], call.wish.within)))
 
 
 class SyncTask(Generic[P, R]):
