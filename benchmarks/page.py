@@ -23,7 +23,7 @@ METHOD = Path(__file__).with_name("method.md")
 PATHS = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+[\w.+-]*")  # of this machine: nobody else has them
 GROWTH = (
     "Growth, at most 1.5x with ten million finished and a million scheduled jobs, is measured by itself, because filling a store "
-    "takes longer than all of this: [what a full store costs](../operate/sqlite.md)."
+    "takes longer than all of this: [what a full store costs](../operate/size.md)."
 )
 Lines = Sequence[Mapping[str, Any]]
 
