@@ -182,7 +182,7 @@ async def test_a_child_lives_where_its_worker_does(pool, monkeypatch):
         "inherited": "/nowhere",
         "session": True,
         "attempt": 3,
-        "headers": {"user": "u1"},
+        "headers": {"correlation_id": ctx.correlation_id, "user": "u1"},
     }
 
 

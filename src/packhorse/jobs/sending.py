@@ -59,10 +59,8 @@ class Parcel:
 
     def handles(self, receipts: Sequence[Receipt]) -> list[Any]:
         """The handle of what came of each."""
-        begins = [0, *self._ends[:-1]]
-        return [
-            call.handle(receipts[begin:end]) for call, begin, end in zip(self._calls, begins, self._ends, strict=True)
-        ]
+        parts = zip(self._calls, [0, *self._ends], self._ends, strict=False)  # the last end begins nothing
+        return [call.handle(receipts[begin:end]) for call, begin, end in parts]
 
 
 def _said_once(calls: Sequence["Call[Any] | Flow[Any]"], within: object | None) -> object | None:
