@@ -1,14 +1,13 @@
 """How a worker prunes: many at once while it is full, small bites while it waits for jobs."""
 
-import asyncio
+import pytest
 
-from packhorse.engine.caretaker import BATCH, BITES, SOON, Duty, duties
+from packhorse.engine.caretaker import BATCH, BITE, Duty, duties
 from packhorse.model.job import Keep, State
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Done
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
-from packhorse.testing.clock import TurnedClock
 from tests.making import SECOND, new, put_in, take
 
 ENDED = 2 * BATCH
@@ -26,50 +25,24 @@ async def kept(store: Store) -> int:
     return (await store.jobs.count())["default"][State.DONE]
 
 
-def pruning(store: Store, clock: TurnedClock, *, full: bool) -> Duty:
-    common = duties(
-        store, lambda: None, lease=30 * SECOND, max_lost=3, full=lambda: full, clock=clock, telemetry=Telemetry()
-    )
+def pruning(store: Store, *, full: bool) -> Duty:
+    common = duties(store, lambda: None, lease=30 * SECOND, max_lost=3, full=lambda: full, telemetry=Telemetry())
     return next(duty for duty in common if duty.name == "prune")
 
 
-async def turn(clock: TurnedClock, duration: int) -> None:
-    clock.turn(duration)
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
-async def test_a_worker_that_waits_for_jobs_prunes_in_small_bites(memory):
+@pytest.mark.parametrize(("full", "bite"), [(True, BATCH), (False, BITE)])
+async def test_a_worker_that_waits_for_jobs_prunes_in_small_bites(memory, full, bite):
     await ended(memory)
-    clock = TurnedClock()
-    running = asyncio.ensure_future(pruning(memory, clock, full=False).run())
 
-    await turn(clock, 0)
-    assert await kept(memory) == ENDED - BATCH // BITES
-    await turn(clock, SOON // BITES)
-    assert await kept(memory) == ENDED - 2 * BATCH // BITES
+    assert await pruning(memory, full=full).run()  # there is more
 
-    while not running.done():
-        await turn(clock, SOON // BITES)
-    assert running.result()  # there is more
-    assert await kept(memory) == ENDED - BATCH
+    assert await kept(memory) == ENDED - bite
 
 
-async def test_a_worker_that_is_full_prunes_many_at_once(memory):
-    await ended(memory)
-    clock = TurnedClock()
-    running = asyncio.ensure_future(pruning(memory, clock, full=True).run())
-
-    await turn(clock, 0)
-
-    assert await kept(memory) == ENDED - BATCH
-    await turn(clock, SOON)
-    assert await running
-
-
-async def test_a_bite_that_finds_too_little_is_the_last(memory):
+@pytest.mark.parametrize("full", [True, False])
+async def test_a_bite_that_finds_too_little_is_the_last(memory, full):
     await ended(memory)
     while await memory.jobs.prune(BATCH):
         pass
 
-    assert not await pruning(memory, TurnedClock(), full=False).run()
+    assert not await pruning(memory, full=full).run()

@@ -62,6 +62,7 @@ def unlooked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody looks at the file by himself."""
     monkeypatch.setattr(wakes, "POLL_FIRST", 3600)
     monkeypatch.setattr(wakes, "POLL_LAST", 3600)
+    monkeypatch.setattr(wakes, "POLL_HEARING", 3600)
 
 
 class Heard:

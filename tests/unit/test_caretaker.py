@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from packhorse.engine.caretaker import SOON, Caretaker, Duty
+from packhorse.engine.caretaker import REST, SOON, Caretaker, Duty
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 from packhorse.testing.clock import TurnedClock
@@ -61,6 +61,22 @@ async def test_a_duty_that_has_more_to_do_comes_back_soon(clock):
         await turn(clock, SOON)
 
         assert doing.times == 3
+
+
+async def test_a_duty_that_has_more_to_do_rests_nine_times_as_long_as_it_took(clock):
+    times = 0
+
+    async def slow() -> bool:
+        nonlocal times
+        times += 1
+        clock.turn(SOON)
+        return True
+
+    async with caring(clock, slow):
+        await turn(clock, REST * SOON - 1)
+        assert times == 1
+        await turn(clock, 1)
+        assert times == 2
 
 
 async def test_a_duty_that_fails_is_told_and_done_again_and_stops_no_other(clock):

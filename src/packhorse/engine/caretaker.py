@@ -11,17 +11,17 @@ import msgspec
 from packhorse.engine.settler import Deaths, untold
 from packhorse.model import backoff, caps
 from packhorse.model.chance import Chance
-from packhorse.model.clock import SYSTEM, Clock
+from packhorse.model.clock import Clock
 from packhorse.model.job import State
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 
-BATCH = 500
+BATCH, BITE = 500, 50
 PAUSES = backoff.exponential(0.5, cap=30, jitter=0.5)
 SOON = 50_000
-BITES = 10
+LEAST, REST = 5_000, 9  # the rest of a duty with more to do, and how many times what it took: a tenth of the time is its share
 
 
 class Duty(msgspec.Struct, frozen=True):
@@ -56,10 +56,11 @@ class Caretaker:
                 pause, stood = SOON, True
                 continue
             stood = False
+            begun = self._clock.steady()
             try:
-                more = await duty.run()
-                failures = 0
-                pause = SOON if more else round(duty.every * (0.75 + self._chance() / 2))
+                more, failures = await duty.run(), 0
+                took = self._clock.steady() - begun
+                pause = max(LEAST, REST * took) if more else round(duty.every * (0.75 + self._chance() / 2))
             except Exception as error:  # noqa: BLE001 - one duty that fails must not stop the others, nor itself
                 failures += 1
                 self._telemetry.emit(Name.DUTY_FAILED, detail=duty.name, error=error, count=failures)
@@ -74,7 +75,6 @@ def duties(
     max_lost: int,
     telemetry: Telemetry,
     full: Callable[[], bool] = lambda: False,
-    clock: Clock = SYSTEM,
     deaths: Deaths = untold,
 ) -> list[Duty]:
     """The duties of every worker; ``full`` says whether all of its slots are taken."""
@@ -100,16 +100,12 @@ def duties(
         return count >= BATCH
 
     async def prune() -> bool:
-        # Who has slots free waits for jobs, and they would wait for a store that prunes many at once: small bites then.
-        count, bites = 0, 1 if full() else BITES
-        for bite in range(1, bites + 1):
-            count += await store.jobs.prune(BATCH // bites)
-            if count < BATCH // bites * bite:
-                break
-            await clock.sleep(SOON // BITES)
+        # Who has slots free waits for jobs, and they would wait for a store that prunes many at once.
+        limit = BATCH if full() else BITE
+        count = await store.jobs.prune(limit)
         if count:
             telemetry.emit(Name.PRUNED, count=count)
-        return count >= BATCH
+        return count >= limit
 
     async def maintain() -> bool:
         tidied = await store.maintain()

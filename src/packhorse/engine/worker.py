@@ -237,7 +237,6 @@ class Worker:
             lease=settings.lease,
             max_lost=settings.max_lost,
             full=lambda: not self._crew.room(0),
-            clock=clock,
             telemetry=telemetry,
             deaths=self._deaths,
         )

@@ -26,7 +26,8 @@ CHECKPOINT_PAGES = 4000
 LONG_JOURNAL = 64 * 1024 * 1024
 READERS_PATIENCE = 200  # milliseconds that writers wait for readers to leave a journal that has become long
 READERS_PAUSE, LONGEST_PAUSE = 500_000, 32_000_000  # microseconds until they are waited for again, doubled each time
-PRAGMAS = ("cache_size = -65536", "mmap_size = 268435456", "temp_store = MEMORY")
+# Jobs are read and written in the order they came, so a small cache serves; what is mapped counts as memory of the process.
+PRAGMAS = ("cache_size = -16384", "temp_store = MEMORY")
 
 _LOG = logging.getLogger("packhorse")
 

@@ -11,6 +11,7 @@ from packhorse.stores.sqlite.file import File
 from packhorse.stores.sqlite.notices import Ear, Notices
 
 POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
+POLL_HEARING = 0.1  # instead of the last, for who hears notices: only what others than Packhorse commit is found by looking
 
 
 class Listener:
@@ -56,11 +57,11 @@ class Wakes:
                 listener.loop.call_soon_threadsafe(listener.wake)
 
     async def listen(self, topic: Topic) -> AsyncIterator[None]:
-        """Yield at once when Packhorse changed something, here or elsewhere, and within 25 ms when anybody did."""
-        listener = Listener()
+        """Yield at once when Packhorse changed something, here or elsewhere, and within 100 ms when anybody did."""
+        listener, longest = Listener(), POLL_LAST
         self._listeners[topic].add(listener)
         if not self._memory and (ear := self._notices.ear(topic, listener.wake)) is not None:
-            self._ears[listener] = ear
+            self._ears[listener], longest = ear, POLL_HEARING
         try:
             seen, pause = self._version(listener), POLL_FIRST
             while True:
@@ -71,7 +72,7 @@ class Wakes:
                     seen, pause = version, POLL_FIRST
                     yield
                 else:
-                    pause = min(pause * POLL_GROWTH, POLL_LAST)
+                    pause = min(pause * POLL_GROWTH, longest)
         finally:
             self._listeners[topic].discard(listener)
             if (ear := self._ears.pop(listener, None)) is not None:
