@@ -8,10 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import plot, table
+from benchmarks import exercises, plot, table
 from benchmarks.environments import ROOT
-from benchmarks.exercises import BASE, MORE
-from benchmarks.exercises import OPTIONS as SAID
+from benchmarks.exercises import BASE
 from benchmarks.figures import PLAIN, Figure, Limit, figures, limits
 from benchmarks.goals import GOALS, MADE_BY, STORES, Bound, Goal, find, judge, judged, kept, kind
 from benchmarks.metrics import METRICS, OPTIONS
@@ -256,7 +255,7 @@ def _faults(lines: Lines) -> Iterator[str]:
     told = [line for block in table.faults(lines) for line in block.splitlines()[1:]]
     yield from (f"- {PATHS.sub('…', line.strip())}" for line in told)
     tried = {line.get("exercise") for line in lines}
-    if left := [exercise.name for exercise in (*MORE, *SAID) if exercise.name not in tried]:
+    if left := [one.name for one in (*exercises.MORE, *exercises.OPTIONS) if one.name not in tried]:
         yield f"- not part of this run: the exercises {', '.join(left)}"
     if not told and not left:
         yield "All that was asked for was measured."

@@ -1,7 +1,7 @@
 """One attempt, a straight pipe from lease to settlement: open, decode, call, encode; every failure is judged."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any
 
 from packhorse.engine.context import Context
@@ -18,6 +18,7 @@ from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead, Done, Outcome, Wait
 from packhorse.model.reason import WaitReason
 
+NOTHING_AROUND = nullcontext()
 Middleware = Callable[[Context], AbstractContextManager[Any]]
 
 
@@ -35,10 +36,7 @@ class Attempts:
         ctx.enter()
         try:
             args, options = self._arguments(ctx)
-            if self._middleware:
-                with self._around(ctx):
-                    value = await ctx.entry.call(*args, **options)
-            else:
+            with self._around(ctx):
                 value = await ctx.entry.call(*args, **options)
             return self._settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
         except Aside as aside:
@@ -127,6 +125,8 @@ class Attempts:
         return ctx.entry.decode(self.payload(ctx))
 
     def _around(self, ctx: Context) -> AbstractContextManager[Any]:
+        if not self._middleware:
+            return NOTHING_AROUND
         stack = ExitStack()
         with stack:
             for around in self._middleware:

@@ -21,10 +21,8 @@ from packhorse.telemetry.names import Name
 BATCH, BITE = 500, 50
 PAUSES = backoff.exponential(0.5, cap=30, jitter=0.5)
 SOON = 50_000
-LEAST, REST = (
-    5_000,
-    9,
-)  # the rest of a duty with more to do, and how many times what it took: a tenth of the time is its share
+LEAST = 5_000
+REST = 9  # times what a duty took, if it has more to do: a tenth of the time is its share
 
 
 class Duty(msgspec.Struct, frozen=True):

@@ -188,7 +188,7 @@ class Crew:
             if not self._alone.begun and len(self.held) == 1:
                 self._begin_alone(self._alone)
             return
-        free = self.slots - len(self._tasks) - len(self._threaded)
+        free = self.slots - self.busy
         while self._hand and (free > 0 or self._may_queue(self._hand[0])):
             self._start(self._hand.popleft(), now)
             free -= 1
@@ -198,7 +198,7 @@ class Crew:
         return ctx.entry.run is Run.THREAD and not self._tasks and ctx.policy.timeout is None
 
     def _start(self, ctx: Context, now: int) -> None:
-        for one in ctx.together if ctx.riders else (ctx,):
+        for one in ctx.together:
             one.begun = now
         timeout = ctx.policy.timeout
         if timeout is not None and ctx.entry.run is Run.PROCESS:

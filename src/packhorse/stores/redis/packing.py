@@ -91,9 +91,9 @@ def plain_wishes(jobs: Sequence[NewJob]) -> list[bytes] | None:
             or job.queue != queue
         ):
             return None
-        id, headers = job.id, job.headers  # noqa: A001
+        one, headers = job.id, job.headers
         head = _plain(("p", queue, priority, job.task, job.tenant, len(headers)))
-        rows += (id, b"".join((head, headers, job.payload, id[-_SALT:])))
+        rows += (one, b"".join((head, headers, job.payload, one[-_SALT:])))
     return rows if len(set(rows[::2])) == len(jobs) else None
 
 
