@@ -231,6 +231,9 @@ async def test_nothing_is_left_behind(live, telemetry, heard):
         await life()
     gc.collect()
     await asyncio.sleep(0)
+    for thread in threading.enumerate():
+        if thread.name.startswith("packhorse-thread"):
+            thread.join(5)  # it was told to end, and is not waited for by the worker
 
     assert asyncio.all_tasks() == running
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("packhorse-thread")] == []
