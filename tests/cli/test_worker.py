@@ -22,6 +22,13 @@ LOOP = """
 async def loop() -> str:
     return type(asyncio.get_running_loop()).__module__
 """
+GARBAGE = """
+import gc
+
+@app.task(name="young")
+async def young() -> int:
+    return gc.get_threshold()[0]
+"""
 
 
 async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
@@ -140,6 +147,14 @@ async def test_each_loop_can_be_chosen(folder: Shell):
 
     assert plain.out.startswith('"asyncio.')
     assert quick.out == '"uvloop"\n'
+
+
+async def test_a_worker_looks_for_garbage_seldom(folder: Shell):
+    folder.write("shop.py", SHOP + GARBAGE)
+    folder.start("worker", "shop")
+    young = await folder.run("enqueue", "-A", "shop", "young", "--wait")
+
+    assert young.out == "10000\n"
 
 
 async def test_what_cannot_be_served_is_refused(folder: Shell):

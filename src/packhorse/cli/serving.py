@@ -19,6 +19,7 @@ from packhorse.cli.lifeline import Lifeline
 from packhorse.cli.live import living
 from packhorse.cli.notify import keep_notifying, notify
 from packhorse.cli.signals import hearing
+from packhorse.engine import garbage
 from packhorse.engine.context import Context
 from packhorse.engine.worker import Worker
 from packhorse.errors import PackhorseError
@@ -68,7 +69,7 @@ class Service:
     async def run(self) -> int:
         """Work until a signal."""
         self._task = asyncio.current_task()
-        with hearing(asyncio.get_running_loop(), self._signalled):
+        with garbage.seldom(), hearing(asyncio.get_running_loop(), self._signalled):
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._app)
                 summary = None

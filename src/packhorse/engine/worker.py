@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
+from packhorse.engine import garbage
 from packhorse.engine.apart import OnThread, Place
 from packhorse.engine.attempt import Attempts, Middleware
 from packhorse.engine.bell import Bell, first
@@ -112,7 +113,7 @@ class Worker:
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT: what runs may end within the grace. A second signal stops it now."""
         await self._start()
-        with self._signals():
+        with garbage.seldom(), self._signals():
             try:
                 await self.stopped()
             finally:

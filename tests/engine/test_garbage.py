@@ -1,0 +1,39 @@
+"""A process that is a worker looks for garbage seldom, and leaves what was chosen as it is."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.making import Name, Tasks, worker
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize(("chosen", "meanwhile"), [(700, 10_000), (50_000, 50_000), (0, 0)])
+async def test_a_worker_that_is_run_looks_for_garbage_seldom(memory, telemetry, heard, chosen, meanwhile):
+    gc.set_threshold(chosen, 11, 12)
+    working = worker(memory, Tasks(), telemetry)
+    running = asyncio.create_task(working.run())
+    await heard.until(Name.WORKER_STARTED)
+    await working.idle()
+
+    seen = gc.get_threshold()
+    working.stop()
+    await running
+
+    assert seen == (meanwhile, 11, 12)
+    assert gc.get_threshold() == (chosen, 11, 12)
+
+
+async def test_a_worker_beside_other_code_leaves_that_to_it(memory):
+    before = gc.get_threshold()
+
+    async with worker(memory, Tasks()):
+        assert gc.get_threshold() == before
