@@ -131,6 +131,12 @@ async def test_behind_a_pooler_nobody_listens_and_the_doctor_says_so(pooler, ser
             None,
         ),
         (
+            "postgresql://a,[::1]:2/d",
+            tuple(f"postgresql://{h}/d?target_session_attrs=read-write" for h in ("a", "[::1]:2")),
+            None,
+            None,
+        ),
+        (
             f"postgresql://a/d?listen={quote('postgresql://b/d?sslmode=require', safe='')}",
             ("postgresql://a/d",),
             None,
@@ -142,6 +148,14 @@ def test_addresses_tell_servers_pooler_and_where_to_listen(url, urls, pooled, li
     address = parse(url)
 
     assert (address.urls, address.pooled, address.listen) == (urls, pooled, listen)
+
+
+@pytest.mark.parametrize("servers", ["a:65536", "[::1", "a,[::1"])
+def test_a_server_that_there_cannot_be_is_refused_without_showing_the_password(servers):
+    with pytest.raises(ConfigError, match="a server that there cannot be") as caught:
+        parse(f"postgresql://u:secret@{servers}/d")
+
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("odd", ["pooler=statement", "listen=yes"])

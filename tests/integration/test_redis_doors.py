@@ -103,7 +103,8 @@ def test_an_address_names_sentinels_members_and_demands():
     [
         "redis+sentinel://:hunter2@a:1", "redis+sentinel://:hunter2@a:x/barn", "redis+cluster://:hunter2@a:1/3",
         "redis+cluster://:hunter2@,", "redis://:hunter2@a:b", "redis://:hunter2@a:99999",
-        "redis+cluster://:hunter2@a:1,b:99999", "redis://:hunter2@a?wait_replicas=some",
+        "redis+cluster://:hunter2@a:1,b:99999", "redis://:hunter2@[::1", "redis+cluster://:hunter2@a,[::1",
+        "redis://:hunter2@a?wait_replicas=some",
         "redis://:hunter2@a?unsafe_eviction=perhaps", "redis://:hunter2@a?colour=red",
     ],
 )  # fmt: skip

@@ -1,13 +1,13 @@
 """Where state is kept: one contract, three stores."""
 
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from packhorse.errors import MissingExtra, UnknownScheme
 from packhorse.model import caps
 from packhorse.model.clock import Clock
 from packhorse.stores.contract import Store
 from packhorse.stores.kinds import kind_of
+from packhorse.stores.url import split
 
 NAMESPACE = "packhorse"
 
@@ -18,7 +18,6 @@ def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = No
     A clock is given by tests only: without one the store's own clock rules.
     """
     caps.name("namespace", namespace, 48)
-    scheme = urlsplit(url).scheme
     if kind := kind_of(url):
         try:
             serve = kind.load()
@@ -27,12 +26,12 @@ def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = No
                 raise
             raise MissingExtra(kind.name, kind.extra) from error
         return serve(url, namespace=namespace, clock=clock, events=events)
-    raise UnknownScheme(scheme)
+    raise UnknownScheme(split(url).scheme)
 
 
 def file_of(url: str) -> Path | None:
     """The file in which an address keeps its jobs; None for a server and for memory."""
-    if urlsplit(url).scheme != "sqlite":
+    if split(url).scheme != "sqlite":
         return None
     from packhorse.stores.sqlite.store import path_of
 

@@ -1,12 +1,12 @@
 """The kinds of stores there are, and which of them serves an address."""
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import msgspec
 
 from packhorse.model.clock import Clock
 from packhorse.stores.contract import Store
+from packhorse.stores.url import split
 
 _REDIS = (
     "unix",
@@ -58,5 +58,5 @@ KINDS = (
 
 def kind_of(url: str) -> Kind | None:
     """The kind of store that serves an address."""
-    scheme = urlsplit(url).scheme
+    scheme = split(url).scheme
     return next((kind for kind in KINDS if scheme in kind.schemes), None)

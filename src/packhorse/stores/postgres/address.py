@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from packhorse.errors import ConfigError
+from packhorse.stores.url import split
 
 Urls = tuple[str, ...]
 
@@ -34,7 +35,7 @@ class Address:
 
 def parse(url: str) -> Address:
     """The parts of an address."""
-    parts = urlsplit(url)
+    parts = split(url)
     given = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in given if name in _OWN}
     if own.get("pooler", "session") not in _POOLERS:
@@ -49,24 +50,26 @@ def parse(url: str) -> Address:
 def _listen(words: str) -> Urls:
     if words == "no":
         return ()
-    if urlsplit(words).scheme not in ("postgresql", "postgres"):
+    if split(words).scheme not in ("postgresql", "postgres"):
         raise ConfigError("The address asks for something odd: listen is an address that is quoted, or no")
     return parse(words).urls
 
 
-def _check_port(host: str) -> None:
+def _check(server: str) -> None:
     """The driver would go to some other port."""
     try:
-        _ = urlsplit(f"//{host}").port
+        _ = urlsplit(f"//{server}").port
     except ValueError as error:
-        raise ConfigError(f"The address has a port that there is not ({error}): ports go up to 65535") from None
+        raise ConfigError(
+            f"The address has a server that there cannot be ({error}): say host:port, [::1]:port for IPv6"
+        ) from None
 
 
 def _urls(parts: SplitResult, query: list[tuple[str, str]]) -> Urls:
     login, at, hosts = parts.netloc.rpartition("@")
     several = hosts.split(",")
     for host in several:
-        _check_port(host)
+        _check(host)
     if len(several) > 1 and _ATTRIBUTE not in dict(query):
         query = [*query, (_ATTRIBUTE, "read-write")]
     plain = parts._replace(query=urlencode(query, quote_via=quote))

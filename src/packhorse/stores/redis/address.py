@@ -13,6 +13,7 @@ from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 
 from packhorse.errors import ConfigError, InvalidTime
 from packhorse.model import duration
+from packhorse.stores.url import split
 
 CONNECT = 3  # seconds to be let in: name, connection, certificate and login together
 Node = tuple[str, int]
@@ -38,7 +39,7 @@ class Address:
 
 def parse(url: str) -> Address:
     """The parts of an address; words of it that are not understood are refused, never shown: it holds a password."""
-    parts = urlsplit(url)
+    parts = split(url)
     scheme, _, form = parts.scheme.partition("+")
     plain = parts._replace(scheme=_SCHEMES.get(scheme, scheme))
     own, query = _parameters(plain)

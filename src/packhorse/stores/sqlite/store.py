@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, complete_statement
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 from packhorse.errors import ConfigError, SchemaMismatch
 from packhorse.model.clock import Clock
@@ -24,6 +24,7 @@ from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL, as_json
 from packhorse.stores.sqlite.streams import SQLiteStreams
 from packhorse.stores.sqlite.transaction import SQLiteTransaction
+from packhorse.stores.url import split
 
 PACKAGE = "packhorse.stores.sqlite"
 
@@ -94,7 +95,7 @@ class SQLiteStore:
 
 def path_of(url: str) -> str:
     """The file an address means: three slashes for a relative path, four for an absolute one."""
-    parts = urlsplit(url)
+    parts = split(url)
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/") or len(path) < 2:
         raise ConfigError("A SQLite address is sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:")
@@ -103,7 +104,7 @@ def path_of(url: str) -> str:
 
 def file_of(url: str) -> File:
     """The file, and what an address may say beside it: how commits are synced, whether a network drive is put up with."""
-    said = [(name, value.lower()) for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True)]
+    said = [(name, value.lower()) for name, value in parse_qsl(split(url).query, keep_blank_values=True)]
     if any(value not in _SAYS.get(name, ()) for name, value in said):
         known = ", ".join(f"{name}={' or '.join(words)}" for name, words in _SAYS.items())
         raise ConfigError(f"A SQLite address takes {known} after its file; write a ? in a name as %3F")
