@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -19,6 +18,7 @@ from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store
 from packhorse.stores.postgres import wire
 from packhorse.stores.postgres.store import PostgresStore
+from packhorse.stores.sql.prefix import between
 from tests.conftest import kinds, namespace
 from tests.making import ask, end, found, laned, new, one, put_in, state, take
 
@@ -28,15 +28,6 @@ if "postgres" not in kinds():
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
 SCHEMA = namespace("postgres")
 SOON = 10
-
-
-@pytest.fixture
-async def raw(url: str) -> AsyncIterator[Any]:
-    """A connection of the test's own."""
-    connection = await asyncpg.connect(url)
-    await connection.set_type_codec("uuid", schema="pg_catalog", format="binary", encoder=bytes, decoder=bytes)
-    yield connection
-    await connection.close()
 
 
 async def test_a_lease_that_another_call_holds_is_busy_and_not_lost(store, raw):
@@ -132,6 +123,20 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
         assert all(rows < 50 for rows, _ in big.values()), (number, big)
         assert all(rows < 200 for _, rows in big.values()), (number, big)
     assert answers[-1][-3] == later + 1, "the next due moment is found among all that is scheduled"
+
+
+async def test_records_are_found_by_their_prefix_without_reading_others(store, raw, clock):
+    await raw.execute(
+        f"INSERT INTO {SCHEMA}.records (kind, key, value, version, due, expires)"
+        " SELECT 'kind', lpad(n::text, 5, '0') || '/a', '', 1, 0, 0 FROM generate_series(1, 20000) AS n"
+    )
+    async with raw.transaction():
+        await raw.execute("SET LOCAL plan_cache_mode = force_generic_plan")  # as the server may choose at any time
+        found = await raw.fetch(store._layout.statements.find_records, "kind", *between("10000/", ""), 500, clock.now())
+        read = (await scanned(raw))["records"]
+
+    assert [row["key"] for row in found] == ["10000/a"]
+    assert read == (0, 1)
 
 
 async def waiting_for_a_lock(connection: Any) -> None:

@@ -1,9 +1,5 @@
 """The short ways of plain jobs on PostgreSQL: what they leave out is looked for elsewhere, or not needed."""
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-import asyncpg
 import pytest
 
 from packhorse.model import caps
@@ -19,15 +15,6 @@ if "postgres" not in kinds():
 
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
 SCHEMA = namespace("postgres")
-
-
-@pytest.fixture
-async def raw(url: str) -> AsyncIterator[Any]:
-    """A connection of the test's own."""
-    connection = await asyncpg.connect(url)
-    await connection.set_type_codec("uuid", schema="pg_catalog", format="binary", encoder=bytes, decoder=bytes)
-    yield connection
-    await connection.close()
 
 
 async def buried(store) -> bytes:

@@ -53,6 +53,7 @@ HOT = {
     "crowded_shelves": ["c PRIMARY KEY (queue=? AND state=?)", "e packhorse_ends_shelf (shelf=?)"],
     "shelf_edge": ["packhorse_ends packhorse_ends_shelf (shelf=?)"],
     "overdue": ["packhorse_ends packhorse_ends_shelf (shelf=?)", "j PRIMARY KEY (rowid=?)"],
+    "find_records": ["packhorse_records packhorse_records_key (kind=? AND key>? AND key<?)"],
     "page_ended": ["packhorse_ends packhorse_ends_shelf (shelf=? AND number<?)"],
     "page_ready": ["packhorse_ready packhorse_ready_order ((queue,priority,since,number)>(?,?,?,?) AND queue<?)"],
     "page_scheduled": ["packhorse_due packhorse_due_order ((queue,since,number)>(?,?,?) AND queue<?)"],

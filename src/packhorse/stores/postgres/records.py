@@ -11,6 +11,7 @@ from packhorse.model.page import Page
 from packhorse.model.record import Record
 from packhorse.stores.postgres import rows, wire
 from packhorse.stores.postgres.namespace import Namespace
+from packhorse.stores.sql.prefix import between
 
 
 class PostgresRecords:
@@ -37,9 +38,7 @@ class PostgresRecords:
         last = _key(cursor) if cursor else ""
         found = [
             rows.record(row)
-            for row in await self._namespace.read(
-                "find_records", kind, prefix, _beyond(prefix), last, limit, self._now()
-            )
+            for row in await self._namespace.read("find_records", kind, *between(prefix, last), limit, self._now())
         ]
         return Page(tuple(found), _cursor(found[-1].key) if len(found) == limit else None)
 
@@ -64,15 +63,6 @@ def _check(kind: str, keys: Sequence[str]) -> None:
     caps.items("keys", keys)
     for key in keys:
         caps.key("record key", key)
-
-
-def _beyond(prefix: str) -> str | None:
-    """The first text after all that begin with a prefix, in the order of code points; None if there is none."""
-    for end in range(len(prefix), 0, -1):
-        point = ord(prefix[end - 1]) + 1
-        if point <= 0x10FFFF:
-            return prefix[: end - 1] + chr(0xE000 if point == 0xD800 else point)
-    return None
 
 
 def _cursor(key: str) -> str:

@@ -7,7 +7,7 @@ from packhorse.model.job import State
 from packhorse.model.page import Page
 from packhorse.model.record import Record
 from packhorse.stores import edge
-from packhorse.stores.sql.prefix import after_prefix
+from packhorse.stores.sql.prefix import between
 from packhorse.stores.sqlite.lanes import admit
 from packhorse.stores.sqlite.place import Spot, facts, leave
 from packhorse.stores.sqlite.seat import Seat
@@ -72,7 +72,7 @@ class SQLiteRecords:
         edge.limit(limit)
 
         def work(step: Step) -> Page[Record]:
-            rows = step.rows(SQL.find_records, kind, cursor or "", prefix, after_prefix(prefix), step.now, limit)
+            rows = step.rows(SQL.find_records, kind, *between(prefix, cursor or ""), step.now, limit)
             items = tuple(Record(kind, *row) for row in rows)
             return Page(items, items[-1].key if len(items) == limit else None)
 

@@ -8,6 +8,7 @@ from packhorse.model.job import KEEP_DONE, LEASE, REMEMBER, Keep, State
 from packhorse.model.lease import Lost
 from packhorse.model.reason import DeadReason, WaitReason
 from packhorse.model.record import DELIVERED
+from packhorse.stores.sql.prefix import between
 from packhorse.stores.sqlite.ends import DROPPED, Ends
 from packhorse.stores.sqlite.lanes import admit
 from packhorse.stores.sqlite.place import Facts, Flag, Spot, facts, leave, to_ready
@@ -137,10 +138,12 @@ def drop(step: Step, ids: Sequence[JobId]) -> list[bool]:
 def erase(step: Step, jobs: Sequence[tuple[int, JobId]]) -> None:
     """Remove records that have no place any more, and what hangs on them."""
     seqs = as_json([seq for seq, _ in jobs])
-    for statement in (SQL.erase_jobs, SQL.erase_tries, SQL.erase_notes, SQL.erase_families):
+    for statement in (SQL.erase_jobs, SQL.erase_tries, SQL.erase_notes):
         step.run(statement, seqs)
-    for _, job in jobs:
-        step.run(SQL.erase_deliveries, DELIVERED, f"{job.hex()}/", f"{job.hex()}0")
+    parents = {seq for (seq,) in step.rows(SQL.erase_families, seqs)}
+    for seq, job in jobs:
+        if seq in parents:
+            step.run(SQL.erase_deliveries, DELIVERED, *between(f"{job.hex()}/", ""))
 
 
 def prune(step: Step, limit: int) -> int:
@@ -166,8 +169,8 @@ def prune(step: Step, limit: int) -> int:
 
 def _bury(step: Step, rows: Sequence[tuple[int, JobId, bytes | None]], state: str) -> None:
     step.run(SQL.leave_ends, as_json([seq for seq, _, _ in rows]))
-    for _, job, token in rows:
-        step.run(SQL.bury, job, token, state, step.now + (REMEMBER if chosen(job) else 10 * LEASE))
+    ours, theirs = step.now + 10 * LEASE, step.now + REMEMBER
+    step.put(SQL.bury, [(job, token, theirs if chosen(job) else ours) for _, job, token in rows], state)
     erase(step, [(seq, job) for seq, job, _ in rows])
 
 

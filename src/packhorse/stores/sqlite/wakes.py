@@ -11,9 +11,7 @@ from packhorse.stores.sqlite.file import File
 from packhorse.stores.sqlite.notices import Ear, Notices
 
 POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
-POLL_HEARING = (
-    0.1  # instead of the last, for who hears notices: only what others than Packhorse commit is found by looking
-)
+POLL_HEARING = 0.1  # instead of the last for who hears notices: by looking he finds only what others commit
 
 
 class Listener:

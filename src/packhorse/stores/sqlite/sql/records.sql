@@ -20,9 +20,9 @@ WHERE r.expires = 0 OR r.expires > ?3;
 
 -- name: find_records
 SELECT key, value, version, due, expires FROM packhorse_records
-WHERE kind = ?1 AND key > ?2 AND key >= ?3 AND (?4 IS NULL OR key < ?4) AND (expires = 0 OR expires > ?5)
+WHERE kind = ?1 AND key >= ?2 AND key < ?3 AND (expires = 0 OR expires > ?4)
 ORDER BY key
-LIMIT ?6;
+LIMIT ?5;
 
 -- name: due_records
 SELECT key, value, version, due, expires FROM packhorse_records

@@ -49,7 +49,7 @@ ORDER BY e.number;
 SELECT token FROM packhorse_ends WHERE seq = ?1;
 
 -- name: bury
-INSERT OR REPLACE INTO packhorse_tombs (id, token, state, forget) VALUES (?1, ?2, ?3, ?4);
+INSERT OR REPLACE INTO packhorse_tombs (state, id, token, forget) VALUES (?1, ?, ?, ?);
 
 -- name: unbury
 DELETE FROM packhorse_tombs WHERE id = ?1;
@@ -83,7 +83,8 @@ DELETE FROM packhorse_tries WHERE seq IN (SELECT value FROM json_each(?1));
 DELETE FROM packhorse_notes WHERE seq IN (SELECT value FROM json_each(?1));
 
 -- name: erase_families
-DELETE FROM packhorse_families WHERE seq IN (SELECT value FROM json_each(?1));
+-- Those that have a row here, and no others, may have outcomes of children.
+DELETE FROM packhorse_families WHERE seq IN (SELECT value FROM json_each(?1)) RETURNING seq;
 
 -- name: erase_deliveries
 DELETE FROM packhorse_records WHERE kind = ?1 AND key >= ?2 AND key < ?3;
