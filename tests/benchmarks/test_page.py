@@ -106,6 +106,16 @@ def test_the_page_says_why_a_goal_was_not_judged_and_which_stretches_were_short(
     assert "- shorter than wanted: enqueue one by one, saq on Redis, AOF everysec, 4.2 s in one round" in text
 
 
+def test_the_page_names_the_exercises_that_were_no_part_of_the_run():
+    every = (*exercises.MORE, *exercises.OPTIONS)
+    done = [line("packhorse", "redis", 1, exercise=one, process={"value": 1}) for one in every]
+    some = [told for told in done if told["exercise"] not in ("io", "children")]
+
+    assert "- not part of this run: the exercises io, children\n" in page.text([BEGUN, *some])
+    assert "All that was asked for was measured." not in page.text([BEGUN, *some])
+    assert "All that was asked for was measured." in page.text([BEGUN, *done])
+
+
 def test_valkey_is_called_by_its_name(tmp_path):
     lines = [{**told, "plan": "full, 5 s, on Valkey"} if "plan" in told else told for told in whole_run()]
 
