@@ -12,7 +12,7 @@ from packhorse.model.job import State
 from packhorse.model.lease import Lease, Verdict
 from packhorse.stores.contract import Store
 from packhorse.testing.faults import Delay, DropRequest
-from tests.engine.making import SECOND, Crossing, Name, Run, Tasks, job, worker
+from tests.engine.making import PATIENCE, SECOND, Crossing, Name, Run, Tasks, job, worker
 from tests.making import Done, end, one, put_in, take
 
 LEASE = 600_000
@@ -137,18 +137,22 @@ async def test_an_attempt_whose_lease_cannot_be_renewed_is_stopped_before_it_end
 
 
 async def test_a_job_whose_lease_lapsed_is_handed_back_uncharged_when_the_store_is_back(live, telemetry, heard):
-    tasks, crossing, tries = Tasks(), Crossing(), []
+    tasks, crossing, tries, lapsed = Tasks(), Crossing(), [], asyncio.Event()
 
     @tasks.task()
     async def work() -> None:
         tries.append(current().attempt)
         if len(tries) == 1:
             crossing.rules["*"] = lambda *args: DropRequest()
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                lapsed.set()
 
     [held] = await put_in(live, job("work"))
     crossing.rules["jobs.reap"] = lambda *args: DropRequest()
     async with worker(crossing.before(live), tasks, telemetry, lease=LEASE):
+        await asyncio.wait_for(lapsed.wait(), PATIENCE)  # exchanges may fail before, for a hint that came late
         await heard.until(Name.EXCHANGE_FAILED, 3)
         del crossing.rules["*"]
         await heard.until(Name.HANDED_BACK)
