@@ -10,7 +10,7 @@ from packhorse.model.effect import Enqueue, Put
 from packhorse.model.lease import Lease
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from packhorse.stores.contract import Store, Topic
+from packhorse.stores.contract import Leave, Store, Topic
 from tests.making import (
     DEAD,
     HOUR,
@@ -21,6 +21,7 @@ from tests.making import (
     Done,
     Held,
     Wait,
+    ask,
     end,
     laned,
     new,
@@ -89,6 +90,31 @@ async def test_the_next_of_the_iterator_comes_soon_after_the_work(store, second)
     await put_in(second, new())
 
     assert await asyncio.wait_for(woken, SOON) is None
+
+
+async def test_where_an_ask_may_be_left_the_next_hint_brings_its_answer_or_nothing_then_the_same_ask_again_gives_the_same_leases(
+    store, second
+):
+    assert await take(store) == []
+    left = ask(1)
+
+    def leaving(leave: Leave | None) -> None:
+        if leave is not None:
+            leave(left)
+
+    hints = store.wakes(Topic.WORK, leaving)
+    woken = asyncio.ensure_future(anext(hints))
+    await asyncio.sleep(0)  # lets the listener begin
+    [first, other] = await put_in(second, new(), new())
+    brought = await asyncio.wait_for(woken, SOON)
+    while brought is not None and not brought.leases:  # nobody came for a while
+        brought = await asyncio.wait_for(anext(hints), SOON)
+    await hints.aclose()
+
+    again = await store.jobs.exchange((), left)
+    assert [lease.id for lease in again.leases] == [first]
+    assert brought is None or brought.leases == again.leases
+    assert [lease.id for lease in await take(store)] == [other]
 
 
 async def again(store: Store, lease: Lease) -> None:

@@ -170,6 +170,6 @@ class Gate(Inside):
 
 
 __all__ = [
-    "AT_ONCE", "MINUTE", "SECOND", "Crossing", "Gate", "Heard", "Inside", "Name", "Once", "Run", "Tasks", "Telemetry",
+    "AT_ONCE", "MINUTE", "SECOND", "Crossing", "Gate", "Heard", "Inside", "Name", "Once", "Run", "Tasks", "Telemetry", "Worker",
     "job", "jobs", "lease_ahead", "settings", "worker",
 ]  # fmt: skip

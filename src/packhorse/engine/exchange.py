@@ -1,6 +1,8 @@
 """The one round trip in flight: settle what has ended, claim what there is room for; again, until the worker stops.
 
-No timers: what ends while an exchange is under way goes with the next one.
+No timers: what ends while an exchange is under way goes with the next one. A worker with nothing to do leaves an ask for
+one job with a store that can wait. While it stands no other ask is made, so that it can be repeated if its answer is
+missed: a store remembers the last ask of a worker.
 """
 
 import asyncio
@@ -15,12 +17,13 @@ from packhorse.model import backoff, caps
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
 from packhorse.model.lease import Ask, Exchange, Share
-from packhorse.stores.contract import Store, Topic
+from packhorse.stores.contract import Leave, Store, Topic
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 
 PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 POLL = 1_000_000  # hints may be missed: look at least so often
+STANDING = 2 * POLL  # an ask that was left is answered by then; a lease counts from when it was left
 HOPELESS = (ConfigError, SchemaMismatch, StoreClosed)
 
 
@@ -50,6 +53,12 @@ class Exchanges:
         self._claiming = True
         self._dry: frozenset[str] = frozenset()
         self._next: int | None = None
+        self._leave: Leave | None = None
+        self._standing: Ask | None = None
+        self._stood = 0
+        self._missed = False
+        self._resting = False
+        self._ear: asyncio.Task[None] | None = None
         self._failures = 0
         self.idle = asyncio.Event()
         self.answered = 0
@@ -58,6 +67,8 @@ class Exchanges:
     def stop_claiming(self) -> None:
         """Settle what is held, take no more."""
         self._claiming = False
+        if self._ear is not None:
+            self._ear.cancel()
         self._bell.ring()
 
     def look(self) -> None:
@@ -67,7 +78,7 @@ class Exchanges:
 
     async def run(self) -> None:
         """Exchange until nothing is held and no more is wanted."""
-        while self._claiming or not self._crew.empty or self._settler.backlog:
+        while self._claiming or not self._crew.empty or self._settler.backlog or self._standing is not None:
             self._crew.collect()
             batch = self._settler.take()
             self._crew.fill()
@@ -75,31 +86,73 @@ class Exchanges:
             if batch or (ask is not None and not self._dry.issuperset(_queues(ask))):
                 await self._one(batch, ask)
                 continue
-            if ask is not None and not self._crew.held:
+            if not self._crew.held and (ask is not None or self._standing is not None):
                 self.idle.set()
+                self._resting = True
+                self._leave_ask()
             if not await self._bell.wait(self._pause(ask)):
                 self._dry = frozenset()  # time to look
+            self._resting = False
             self._let_others()
 
     async def hear(self) -> None:
         """Turn the store's hints into rings, as long as it has any."""
+        self._ear = asyncio.current_task()
         failures = 0
         while True:
             try:
-                async for _ in self._store.wakes(Topic.WORK):
+                async for brought in self._store.wakes(Topic.WORK, self._may_leave):
                     failures = 0
-                    self.look()
+                    self._heard(brought)
             except StoreUnavailable:
                 pass  # the store's own listener mends itself; this is for one that could not even begin
+            finally:
+                self._heard(None)
             failures += 1
             await self._clock.sleep(PAUSES.delay(failures, self._chance()))
+
+    # -- an ask that is left
+
+    def _may_leave(self, leave: Leave | None) -> None:
+        self._leave = leave
+        if leave is not None:
+            self._missed = self._standing is not None  # what waited before is over
+            self._leave_ask()
+
+    def _leave_ask(self) -> None:
+        """Ask for one job as soon as there is one, if nothing runs here that could keep it waiting."""
+        if self._leave is None or not self._resting or self._standing is not None or self._lease < 3 * STANDING:
+            return
+        now = self._clock.steady()
+        if self._next is not None and self._next < now + STANDING:
+            return  # to be on time for it
+        ask = self._asking(min(1, self._crew.room(0)))
+        if ask is not None:
+            leave, self._leave = self._leave, None
+            self._standing, self._stood = ask, now
+            leave(ask)
+
+    def _heard(self, brought: Exchange | None) -> None:
+        ask = self._standing
+        if brought is None or ask is None:
+            self._missed = ask is not None
+            self.look()
+            return
+        self._answered()
+        self._dry |= _queues(ask)
+        self._took(ask, brought, self._stood)
+        self._bell.ring()
 
     # -- one round
 
     def _ask(self) -> Ask | None:
-        if not self._claiming:
+        if self._missed:
+            return self._standing
+        if not self._claiming or self._standing is not None:
             return None
-        room = min(self._crew.room(self._ahead.count), caps.ITEMS)
+        return self._asking(min(self._crew.room(self._ahead.count), caps.ITEMS))
+
+    def _asking(self, room: int) -> Ask | None:
         shares = _bounded([self._crew.widened(share) for share in self._shares.divide(room, self._crew.most())])
         return Ask(self._worker, shares, self._lease) if shares else None
 
@@ -110,18 +163,27 @@ class Exchanges:
             self._dry |= _queues(ask)  # until a hint comes, also while this is under way and does not see what it means
         answer = await self._send(batch, ask)
         self._ahead.ended([ended.ctx.took for ended in batch if ended.ctx is not None and ended.ctx.begun])
-        if batch or (answer is not None and answer.leases):
+        if batch:
             self._moved = self._clock.steady()
         if answer is None:
             self._dry = frozenset()
         elif ask is not None:
-            self._shares.answered(ask.shares, answer.leases)
-            self._next = None if answer.next_due is None else self.last + answer.next_due - answer.now
-            if answer.more:
-                self._dry = frozenset()
-            self._crew.take(answer.leases, sent + self._lease)
-            if not self._claiming:
-                self._crew.drain()
+            self._took(ask, answer, sent)
+
+    def _took(self, ask: Ask, answer: Exchange, sent: int) -> None:
+        if ask is self._standing:
+            self._standing, self._missed = None, False
+        self._shares.answered(ask.shares, answer.leases)
+        self._next = None if answer.next_due is None else self.last + answer.next_due - answer.now
+        if answer.more:
+            self._dry = frozenset()
+        if answer.leases:
+            self._moved = self._clock.steady()
+            self.idle.clear()
+            left = min([lease.until for lease in answer.leases]) - answer.now  # less than asked for if it was repeated
+            self._crew.take(answer.leases, sent + left)
+        if not self._claiming:
+            self._crew.drain()
 
     async def _send(self, batch: list[Ended], ask: Ask | None) -> Exchange | None:
         """One exchange, repeated as it is until the store has answered it."""

@@ -24,6 +24,8 @@ from packhorse.model.record import Record
 from packhorse.model.worker import Worker
 
 T = TypeVar("T")
+Leave = Callable[[Ask], None]
+Leaving = Callable[[Leave | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,11 +403,12 @@ class Store(Protocol):
         Nothing that is stored changes.
         """
 
-    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing.
 
         Work made ready wakes a worker whose last ask came back empty.
         The end of a watched job wakes those who listen for ends.
+        Where an ask may be left, the next hint brings its answer, or nothing: then the same ask again gives the same leases.
         """
 
 

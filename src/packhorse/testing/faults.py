@@ -10,7 +10,8 @@ from packhorse.errors import OutcomeUnknown, StoreUnavailable
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
-from packhorse.stores.contract import Fleet, Jobs, Queues, Records, Store, Streams, Topic, Transaction
+from packhorse.model.lease import Exchange
+from packhorse.stores.contract import Fleet, Jobs, Leaving, Queues, Records, Store, Streams, Topic, Transaction
 
 
 class DropRequest(msgspec.Struct, frozen=True):
@@ -93,12 +94,13 @@ class Faulty:
         """Answer a transaction whose calls go wrong, as ``transaction.settle``."""
         return cast(Transaction, _Transaction(self, self._store.transaction(limit)))
 
-    async def wakes(self, topic: Topic) -> AsyncIterator[None]:
+    async def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
         """Yield the store's hints, or not."""
-        async with aclosing(cast(AsyncGenerator[None, None], self._store.wakes(topic))) as hints:
-            async for _ in hints:
+        heard = cast(AsyncGenerator[Exchange | None, None], self._store.wakes(topic, leaving))
+        async with aclosing(heard) as hints:
+            async for hint in hints:
                 if self._decide("wakes", (topic,)) is None:
-                    yield
+                    yield hint
 
     async def call(self, name: str, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call a verb of the store, with what goes wrong on the way."""

@@ -9,7 +9,7 @@ from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
 from packhorse.stores import contract
-from packhorse.stores.contract import Topic
+from packhorse.stores.contract import Leaving, Topic
 from packhorse.stores.postgres.address import parse
 from packhorse.stores.postgres.database import Database
 from packhorse.stores.postgres.examine import findings
@@ -107,7 +107,7 @@ class PostgresStore:
         [[now]] = await self._namespace.read("ping", self._namespace.now())
         return int(now)
 
-    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[None]:  # noqa: ARG002
         """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
         if not self._database.opened:
             raise StoreClosed("The store is not open: call `await store.open()` first")

@@ -42,6 +42,12 @@ Whole = Callable[[], bytes]  # a request with the text of its script
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 
 
+def evalsha(script: Script, keys: tuple[str, ...], *arguments: Any) -> bytes:
+    """The request that runs a script by its checksum."""
+    request: bytes = pack_command(("EVALSHA", script.sha, len(keys), *keys, *arguments))
+    return request
+
+
 def chance() -> float:
     """A number from 0 to 1, so that those who wait do not come back all at once."""
     return os.urandom(1)[0] / 255
@@ -145,7 +151,7 @@ class Connections:
             return text
 
         try:
-            request = pack_command(("EVALSHA", script.sha, len(keys), *keys, *arguments))
+            request = evalsha(script, keys, *arguments)
             return await self._patient(request, whole, writes=writes, lasting=lasting)
         except NoScriptError:
             return await self._patient(whole(), whole, writes=writes, lasting=lasting)

@@ -5,7 +5,7 @@ from typing import Any
 
 from packhorse.model.clock import Clock
 from packhorse.stores.redis.address import parse
-from packhorse.stores.redis.connection import Connections
+from packhorse.stores.redis.connection import Connections, evalsha
 from packhorse.stores.redis.keys import key_of, tag_of
 from packhorse.stores.redis.scripts import Script, Scripts, shipped
 
@@ -39,9 +39,17 @@ class Keyspace:
         """Take a step of the layout, and say whether it was this call that took it."""
         return not await self._call(self._scripts.with_step(text), {"step": name, "checksum": checksum})
 
+    def request(self, verb: str, **arguments: Any) -> bytes:
+        """What runs a script, for a line of the caller's own; the server may turn out not to have it."""
+        script = self._scripts[verb]
+        return evalsha(script, self._keys, *self._values(script, arguments))
+
     async def _call(self, script: Script, arguments: Mapping[str, Any]) -> Any:
+        return await self.connections.run(script, self._keys, *self._values(script, arguments))
+
+    def _values(self, script: Script, arguments: Mapping[str, Any]) -> list[Any]:
         now = "" if self._clock is None else self._clock.now()
-        return await self.connections.run(script, self._keys, now, self._events, *script.arguments(arguments))
+        return [now, self._events, *script.arguments(arguments)]
 
     async def read(self, command: str, kind: str, name: str | None = None, *rest: Any) -> Any:
         """Send one command that reads one key."""

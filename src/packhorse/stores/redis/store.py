@@ -9,7 +9,8 @@ from packhorse.errors import NoTransactions
 from packhorse.model.clock import Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
-from packhorse.stores.contract import Topic
+from packhorse.model.lease import Exchange
+from packhorse.stores.contract import Leaving, Topic
 from packhorse.stores.redis import examine, layout, wakes
 from packhorse.stores.redis.fleet import Fleet
 from packhorse.stores.redis.jobs import Jobs
@@ -110,6 +111,8 @@ class RedisStore:
         """Put right what was touched by hand, and answer what that was: use leaves nothing behind."""
         return await self._mending.look()
 
-    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
+        if leaving is not None:
+            return wakes.work(self._keyspace, leaving)
         return self._bells[topic].heard()

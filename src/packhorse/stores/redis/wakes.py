@@ -1,31 +1,42 @@
-"""Hints for those who wait: one line to the server for all listeners of a store, made anew whenever it breaks."""
+"""Hints for those who wait: one line to the server for all listeners of a store, made anew whenever it breaks.
+
+A worker that may leave asks has a line of its own. The server does what is sent on a line in order, and waits for the
+marker first: an exchange that is sent behind is made the moment there is work, and its answer comes with the hint.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from hiredis import pack_command
+from redis.exceptions import NoScriptError
 
 from packhorse.errors import StoreClosed, StoreUnavailable
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
+from packhorse.model.lease import Ask, Exchange
+from packhorse.stores.contract import Leaving
 from packhorse.stores.redis.connection import chance
 from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.settling import ask_arguments, exchange_of, settlement_arguments
 from packhorse.stores.redis.topology import BROKEN
 from packhorse.stores.redis.wire import Wire, heard
 
 BLOCKED = 5.0  # seconds a connection waits on the server for a marker, then says it is still there
+STANDING = 1.0  # the same where an ask may be left: it is made then at the latest
 UNKNOWN = 0.25  # seconds between looks for queues while nobody has asked for any
 _PAUSES = backoff.exponential(0.05, cap=5, jitter=0.5)
 _BROKEN = (*BROKEN, StoreUnavailable)
 
-Listen = Callable[[Wire], Awaitable[bool]]
+Hints = Sequence[Exchange | None]
+Listen = Callable[[Wire], Awaitable[Hints]]
+HINT: Hints = (None,)
 
 
 class Bell:
     """Rings for all who listen; the line to the server stands while there are any."""
 
-    def __init__(self, source: Callable[[], AsyncIterator[None]]) -> None:
+    def __init__(self, source: Callable[[], AsyncIterator[Exchange | None]]) -> None:
         self._source = source
         self._ears: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
@@ -69,47 +80,81 @@ class Bell:
             ear.set()
 
 
-async def work(keyspace: Keyspace) -> AsyncIterator[None]:
+async def work(keyspace: Keyspace, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
     """A marker for one of the queues that were last asked for, or for any queue if none was."""
+    most = BLOCKED if leaving is None else STANDING
 
-    async def marker(wire: Wire) -> bool:
+    async def marker(wire: Wire) -> Hints:
         queues = keyspace.asked or await _known(keyspace)
         if not queues:
             await SYSTEM.sleep(round(UNKNOWN * 1_000_000))
-            return False
-        wait = BLOCKED if keyspace.asked else UNKNOWN
+            return ()
+        wait = most if keyspace.asked else UNKNOWN
         keys = [keyspace.key("wake", queue) for queue in queues]
-        return await _ask(wire, wait, "BLPOP", *keys, wait) is not None
+        found = _send(wire, wait + most, "BLPOP", *keys, wait)
+        if leaving is not None:
+            left = _Left(keyspace, wire, wait + most)
+            leaving(left.leave)
+            try:
+                await found
+            finally:
+                leaving(None)
+            if left.ask is not None:
+                return (await left.answer(),)
+        return HINT if await heard(found) is not None else ()
 
-    async for _ in _listening(keyspace, marker):
-        yield
+    async for hint in _listening(keyspace, marker):
+        yield hint
 
 
-async def ends(keyspace: Keyspace) -> AsyncIterator[None]:
+class _Left:
+    """An ask behind a marker that is waited for."""
+
+    def __init__(self, keyspace: Keyspace, wire: Wire, limit: float) -> None:
+        self._keyspace, self._wire, self._limit = keyspace, wire, limit
+        self.ask: Ask | None = None
+
+    def leave(self, ask: Ask) -> None:
+        """Send the ask behind the marker."""
+        request = self._keyspace.request("exchange", **settlement_arguments(()), **ask_arguments(ask))
+        self.ask, self._said = ask, self._wire.send(request, self._limit)
+
+    async def answer(self) -> Exchange | None:
+        """What came of it, also where the marker was refused; None if the server does not have the script."""
+        said = await self._said
+        if isinstance(said, NoScriptError):
+            return None
+        if isinstance(said, Exception):
+            raise said
+        return exchange_of(said, self.ask)
+
+
+async def ends(keyspace: Keyspace) -> AsyncIterator[Exchange | None]:
     """A message that watched jobs have ended; also whenever the line was made, for some may have been missed."""
     listening: set[Wire] = set()
 
-    async def message(wire: Wire) -> bool:
+    async def message(wire: Wire) -> Hints:
         if wire not in listening:
             listening.clear()
             listening.add(wire)
-            await _ask(wire, 0, "SUBSCRIBE", keyspace.key("ends"))
-            return True
-        return bool((await _heard(wire))[0] == b"message")
+            await heard(_send(wire, BLOCKED, "SUBSCRIBE", keyspace.key("ends")))
+            return HINT
+        return HINT if (await _heard(wire))[0] == b"message" else ()
 
-    async for _ in _listening(keyspace, message):
-        yield
+    async for hint in _listening(keyspace, message):
+        yield hint
 
 
-async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[None]:
+async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[Exchange | None]:
     failures = 0
     while not keyspace.connections.is_closed():
         wire = None
         try:
             wire = await keyspace.connections.connect()
             while True:
-                if await listen(wire):
-                    yield
+                for hint in await listen(wire):
+                    yield hint
+                    await asyncio.sleep(0)  # who was woken goes first
                 failures = 0
         except StoreClosed:
             return
@@ -117,11 +162,12 @@ async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[None]:
             keyspace.connections.heard(error)
             if keyspace.connections.is_closed():
                 return
-            failures += 1
-            await SYSTEM.sleep(_PAUSES.delay(failures, chance()))
         finally:
             if wire is not None:
                 keyspace.connections.hang_up(wire)
+        yield None  # an ask that was left on the line may have been made
+        failures += 1
+        await SYSTEM.sleep(_PAUSES.delay(failures, chance()))
 
 
 async def _known(keyspace: Keyspace) -> list[str]:
@@ -138,5 +184,5 @@ async def _heard(wire: Wire) -> Any:
     return await heard(message)
 
 
-async def _ask(wire: Wire, wait: float, *command: Any) -> Any:
-    return await heard(wire.send(pack_command(command), wait + 5))
+def _send(wire: Wire, limit: float, *command: Any) -> "asyncio.Future[Any]":
+    return wire.send(pack_command(command), limit)

@@ -11,7 +11,7 @@ from packhorse.errors import ConfigError, SchemaMismatch
 from packhorse.model.clock import Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
-from packhorse.stores.contract import Topic
+from packhorse.stores.contract import Leaving, Topic
 from packhorse.stores.sql.migrate import Migration, check, migrations, pending, standing
 from packhorse.stores.sqlite.database import Database
 from packhorse.stores.sqlite.examine import findings
@@ -88,7 +88,7 @@ class SQLiteStore:
         """Answer that nothing was tidied: the writer checkpoints by itself."""
         return []
 
-    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[None]:  # noqa: ARG002
         """Yield whenever there may be something to look for."""
         return self._seat.listen(topic)
 

@@ -1,0 +1,171 @@
+"""An ask that an idle worker leaves with a store that can wait: a job begins a trip sooner, and none is ever forgotten.
+
+A store that takes no asks must keep the same promises.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from packhorse.model.job import State
+from packhorse.model.lease import Ask
+from packhorse.stores import open_store
+from packhorse.stores.contract import Leave, Store
+from packhorse.testing.faults import DropRequest
+from tests.conftest import namespace
+from tests.engine.making import MINUTE, SECOND, Crossing, Gate, Name, Once, Tasks, Worker, job, worker
+from tests.integration.keyspaces import KINDS, client_of
+from tests.making import one, put_in, state
+
+SOON = 3  # seconds; a lease that nobody knows of would be taken back after thirty
+
+
+@pytest.fixture
+async def other(live: Store, kind: str, url: str) -> AsyncIterator[Store]:
+    """The same place, as another process would have it."""
+    made = live.twin() if kind == "memory" else open_store(url, namespace=namespace(kind))
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> list[Ask]:
+    """The asks that workers leave."""
+    from packhorse.engine.exchange import Exchanges
+
+    asks: list[Ask] = []
+    may_leave = Exchanges._may_leave
+
+    def watched(self: Exchanges, leave: Leave | None) -> None:
+        def noted(ask: Ask) -> None:
+            assert leave is not None
+            asks.append(ask)
+            leave(ask)
+
+        may_leave(self, leave and noted)
+
+    monkeypatch.setattr(Exchanges, "_may_leave", watched)
+    return asks
+
+
+def tasks() -> Tasks:
+    made = Tasks()
+
+    @made.task()
+    async def work() -> None:
+        pass
+
+    return made
+
+
+@pytest.fixture
+def standing(kind: str) -> Callable[[Worker], Awaitable[None]]:
+    """Waits until a worker has nothing to do and, where the store takes asks, has left one."""
+
+    async def wait(working: Worker) -> None:
+        await working.idle()
+        async with asyncio.timeout(SOON):
+            while kind in KINDS and working._exchanges._standing is None:
+                await asyncio.sleep(0.001)
+
+    return wait
+
+
+async def ran(store: Store, held: bytes) -> None:
+    """It ran once, at once."""
+    found = await one(store, held)
+    assert (found.state, found.attempt, found.lost) == (State.DONE, 1, 0)
+
+
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
+async def test_a_job_begins_without_another_exchange(live, other, telemetry, heard, left, standing):
+    crossing = Crossing()
+    async with worker(crossing.before(live), tasks(), telemetry) as working:
+        await standing(working)
+        crossing.rules["jobs.exchange"] = lambda *args: DropRequest()
+        await put_in(other, job("work"))
+        await heard.until(Name.STARTED)
+        crossing.rules.clear()
+        await heard.until(Name.DONE)
+
+    assert {ask.total for ask in left} == {1}
+
+
+async def test_a_job_whose_hint_was_missed_runs_soon(live, other, telemetry, heard, standing):
+    crossing = Crossing()
+    async with worker(crossing.before(live), tasks(), telemetry) as working:
+        await standing(working)
+        crossing.rules["wakes"] = Once(DropRequest())
+        [held] = await put_in(other, job("work"))
+        await asyncio.wait_for(heard.until(Name.DONE), SOON)
+
+    await ran(live, held)
+
+
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
+@pytest.mark.parametrize("command", ["CLIENT KILL TYPE normal SKIPME yes", "SCRIPT FLUSH"])
+async def test_a_job_runs_soon_also_if_the_line_broke_or_the_script_is_gone(
+    live, other, url, telemetry, heard, standing, command
+):
+    async with worker(live, tasks(), telemetry) as working, client_of(url) as client:
+        for number in range(1, 6):
+            await standing(working)
+            [held] = await put_in(other, job("work"))
+            await client.execute_command(*command.split())
+            await asyncio.wait_for(heard.until(Name.DONE, number), SOON)
+            await ran(live, held)
+
+
+async def test_a_worker_that_stopped_gets_no_job(live, other, telemetry, standing):
+    async with worker(live, tasks(), telemetry) as working:
+        await standing(working)
+    [held] = await put_in(other, job("work"))
+    await asyncio.sleep(0.05)
+
+    assert await state(live, held) is State.READY
+
+
+async def test_a_job_that_comes_while_a_worker_stops_is_done_or_ready(live, other, standing):
+    for turn in range(20):
+        working = worker(live, tasks())
+        async with working:
+            await standing(working)
+            coming = asyncio.create_task(put_in(other, job("work")))
+            for _ in range(turn):
+                await asyncio.sleep(0)
+        [held] = await coming
+        found = await one(live, held)
+
+        assert (found.state, found.lost) in ((State.DONE, 0), (State.READY, 0))
+        await live.jobs.drop([held])
+
+
+async def test_a_worker_at_work_leaves_none(live, telemetry, heard, left, standing):
+    made, gate = Tasks(), Gate()
+    made.task(name="work")(gate)
+    await put_in(live, job("work"))
+    async with worker(live, made, telemetry) as working:
+        await heard.until(Name.STARTED)
+        await asyncio.sleep(1.2)  # long enough for every wait on the server to come round
+        before = len(left)
+        await asyncio.sleep(1.2)
+        at_work = len(left)
+        gate.open()
+        await standing(working)
+
+    assert (before, at_work) == (0, 0)
+
+
+@pytest.mark.parametrize("kind", ["redis"])
+async def test_one_with_short_leases_or_a_job_that_is_soon_due_leaves_none(live, telemetry, left):
+    async with worker(live, tasks(), telemetry, lease=5 * SECOND) as working:
+        await working.idle()
+        await asyncio.sleep(1.2)
+    await put_in(live, job("work", delay=1_500_000))
+    async with worker(live, tasks(), telemetry, lease=MINUTE) as working:
+        await working.idle()
+        await asyncio.sleep(1.2)
+
+    assert left == []
