@@ -62,6 +62,8 @@ class Shares:
 
     def answered(self, shares: Sequence[Share], leases: Sequence[Lease]) -> None:
         """Note what came of an ask."""
+        if len(self._weights) == 1:
+            return  # nobody to owe anything to
         got = Counter(lease.queue for lease in leases)
         at_most = {share.queue for share in shares if share.most is not None and got[share.queue] >= share.most}
         full = {share.queue for share in shares if got[share.queue] >= share.count}
