@@ -67,7 +67,7 @@ def standing(kind: str) -> Callable[[Worker], Awaitable[None]]:
     async def wait(working: Worker) -> None:
         await working.idle()
         async with asyncio.timeout(SOON):
-            while kind in KINDS and working._exchanges._standing is None:
+            while kind in KINDS and working._exchanges._standing.ask is None:
                 await asyncio.sleep(0.001)
 
     return wait

@@ -1,8 +1,7 @@
 """The one round trip in flight: settle what has ended, claim what there is room for; again, until the worker stops.
 
 No timers: what ends while an exchange is under way goes with the next one. A worker with nothing to do leaves an ask for
-one job with a store that can wait. While it stands no other ask is made, so that it can be repeated if its answer is
-missed: a store remembers the last ask of a worker.
+one job with a store that can wait.
 """
 
 import asyncio
@@ -11,6 +10,7 @@ from packhorse.engine.bell import Bell
 from packhorse.engine.crew import Crew
 from packhorse.engine.feeder import Ahead, Shares
 from packhorse.engine.settler import Ended, Settler
+from packhorse.engine.standing import LONGEST, Standing
 from packhorse.engine.verdicts import Verdicts
 from packhorse.errors import ConfigError, OutcomeUnknown, SchemaMismatch, StoreClosed, StoreUnavailable
 from packhorse.model import backoff, caps
@@ -23,7 +23,6 @@ from packhorse.telemetry.names import Name
 
 PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 POLL = 1_000_000  # hints may be missed: look at least so often
-STANDING = 2 * POLL  # an ask that was left is answered by then; a lease counts from when it was left
 HOPELESS = (ConfigError, SchemaMismatch, StoreClosed)
 
 
@@ -53,10 +52,7 @@ class Exchanges:
         self._claiming = True
         self._dry: frozenset[str] = frozenset()
         self._next: int | None = None
-        self._leave: Leave | None = None
-        self._standing: Ask | None = None
-        self._stood = 0
-        self._missed = False
+        self._standing = Standing()
         self._resting = False
         self._ear: asyncio.Task[None] | None = None
         self._failures = 0
@@ -78,7 +74,7 @@ class Exchanges:
 
     async def run(self) -> None:
         """Exchange until nothing is held and no more is wanted."""
-        while self._claiming or not self._crew.empty or self._settler.backlog or self._standing is not None:
+        while self._claiming or not self._crew.empty or self._settler.backlog or self._standing.ask is not None:
             self._crew.collect()
             batch = self._settler.take()
             self._crew.fill()
@@ -86,7 +82,7 @@ class Exchanges:
             if batch or (ask is not None and not self._dry.issuperset(_queues(ask))):
                 await self._one(batch, ask)
                 continue
-            if not self._crew.held and (ask is not None or self._standing is not None):
+            if not self._crew.held and (ask is not None or self._standing.ask is not None):
                 self.idle.set()
                 self._resting = True
                 self._leave_ask()
@@ -114,41 +110,37 @@ class Exchanges:
     # -- an ask that is left
 
     def _may_leave(self, leave: Leave | None) -> None:
-        self._leave = leave
-        if leave is not None:
-            self._missed = self._standing is not None  # what waited before is over
-            self._leave_ask()
+        self._standing.may_leave(leave)
+        self._leave_ask()
 
     def _leave_ask(self) -> None:
         """Ask for one job as soon as there is one, if nothing runs here that could keep it waiting."""
-        if self._leave is None or not self._resting or self._standing is not None or self._lease < 3 * STANDING:
-            return
+        if not self._resting or not self._standing.wanted or self._lease < 3 * LONGEST:
+            return  # a lease counts from when the ask was left
         now = self._clock.steady()
-        if self._next is not None and self._next < now + STANDING:
+        if self._next is not None and self._next < now + LONGEST:
             return  # to be on time for it
         ask = self._asking(min(1, self._crew.room(0)))
         if ask is not None:
-            leave, self._leave = self._leave, None
-            self._standing, self._stood = ask, now
-            leave(ask)
+            self._standing.leave(ask, now)
 
     def _heard(self, brought: Exchange | None) -> None:
-        ask = self._standing
+        ask = self._standing.ask
         if brought is None or ask is None:
-            self._missed = ask is not None
+            self._standing.miss()
             self.look()
             return
         self._answered()
         self._dry |= _queues(ask)
-        self._took(ask, brought, self._stood)
+        self._took(ask, brought, self._standing.since)
         self._bell.ring()
 
     # -- one round
 
     def _ask(self) -> Ask | None:
-        if self._missed:
-            return self._standing
-        if not self._claiming or self._standing is not None:
+        if self._standing.ask is not None:
+            return self._standing.ask if self._standing.missed else None
+        if not self._claiming:
             return None
         return self._asking(min(self._crew.room(self._ahead.count), caps.ITEMS))
 
@@ -171,8 +163,8 @@ class Exchanges:
             self._took(ask, answer, sent)
 
     def _took(self, ask: Ask, answer: Exchange, sent: int) -> None:
-        if ask is self._standing:
-            self._standing, self._missed = None, False
+        if ask is self._standing.ask:
+            self._standing.over()
         self._shares.answered(ask.shares, answer.leases)
         self._next = None if answer.next_due is None else self.last + answer.next_due - answer.now
         if answer.more:

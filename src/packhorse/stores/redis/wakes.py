@@ -154,7 +154,7 @@ async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[Exchan
             while True:
                 for hint in await listen(wire):
                     yield hint
-                    await asyncio.sleep(0)  # who was woken goes first
+                    await SYSTEM.sleep(0)  # who was woken goes first
                 failures = 0
         except StoreClosed:
             return
