@@ -1,6 +1,7 @@
 """What a job costs on the hot path: calls of our own functions and round trips to the store, not seconds.
 
-The numbers in ``costs.txt`` are exact for a store in memory, and nearly so for servers, where answers come when they come.
+The numbers in ``costs.txt`` are exact for a store in memory, and nearly so for servers and threads, where answers come when
+they come: one or two exchanges more or less are then no news.
 One that leaves its band, up or down, is looked at and, if it is meant, written down anew:
 ``PACKHORSE_COSTS=write pytest tests/engine/test_costs.py``.
 """
@@ -28,6 +29,7 @@ from tests.conftest import kinds, namespace
 STORES = [kind for kind in kinds() if kind in ("memory", "redis", "postgres")]
 JOBS = 2000
 BAND = 0.10
+CHANCE = 3 / JOBS  # exchanges a job, where it is not known which answer comes first
 ROOT = str(Path(packhorse.__file__).parent)
 FILE = Path(__file__).with_name("costs.txt")
 WRITTEN = {name: float(number) for name, number in (line.split() for line in FILE.read_text().splitlines())}
@@ -104,12 +106,14 @@ async def measured(name: str, run: Callable[[], Awaitable[object]]) -> None:
     hold(name, counts.total() / JOBS, f"calls per job, the most frequent:\n{dearest}")
 
 
-def hold(name: str, found: float, about: str) -> None:
+def hold(name: str, found: float, about: str, least: float = 0) -> None:
     if os.environ.get("PACKHORSE_COSTS") == "write":
         WRITTEN[name] = found
         FILE.write_text("".join(f"{each} {number:.4g}\n" for each, number in sorted(WRITTEN.items())))
     expected = WRITTEN[name]
-    assert abs(found - expected) <= BAND * expected, f"{name}: {found:.4g} instead of {expected:.4g} {about}"
+    assert abs(found - expected) <= max(BAND * expected, least), (
+        f"{name}: {found:.4g} instead of {expected:.4g} {about}"
+    )
 
 
 async def test_calls_per_job_that_is_enqueued_alone(kind, work):
@@ -152,7 +156,7 @@ async def processed(name: str, app: App, work: Task[[int], int], monkeypatch: py
     trips.clear()
     await measured(f"{name}.process", run)
 
-    hold(f"{name}.exchanges", trips["exchange"] / JOBS, "exchanges per job")
+    hold(f"{name}.exchanges", trips["exchange"] / JOBS, "exchanges per job", 0 if name == "memory" else CHANCE)
     assert set(trips) <= {"exchange", "renew", "reap", "release", "prune", "beat"}
 
 
