@@ -4,6 +4,7 @@ Ids travel in JSON as hex. Payload, headers, values and results are text already
 never nested, so every byte of them is kept.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
@@ -110,22 +111,19 @@ class Settling(msgspec.Struct):
 def plain(new: Sequence[NewJob]) -> tuple[Any, ...] | None:
     """Jobs to enqueue as columns, if there are any, all ready at once, concern no others and have ids that nobody chose.
 
-    What many have in common is said once: each job has the number of its kind.
+    What many have in common is said once: each job has the number of its kind. How many are of each comes after the kinds.
     """
-    kinds: dict[tuple[str, str, int, str | None], int] = {}
+    kinds: dict[tuple[str, str, int, str | None, bytes], int] = {}
     numbers = []
     for job in new:
         if job.lane or job.unique or job.parent or job.children or job.delay or job.at or chosen(job.id):
             return None
-        numbers.append(kinds.setdefault((job.task, job.queue, job.priority, job.tenant), len(kinds) + 1))
+        numbers.append(kinds.setdefault((job.task, job.queue, job.priority, job.tenant, job.headers), len(kinds) + 1))
     ids = [job.id for job in new]
     if not ids:
         return None
-    tasks, queues, priorities, tenants = zip(*kinds, strict=True)
-    return (
-        ids, min(ids), max(ids), numbers, tasks, queues, priorities, tenants,
-        [job.headers for job in new], [job.payload for job in new],
-    )  # fmt: skip
+    counts = list(Counter(numbers).values())  # in the order they first came, as the kinds
+    return ids, min(ids), max(ids), numbers, *zip(*kinds, strict=True), counts, [job.payload for job in new]
 
 
 def jobs(new: Sequence[NewJob]) -> Runs:

@@ -1,5 +1,6 @@
 -- Store jobs that are ready at once and concern no others: without lane, unique key, parent, children or delay, and with
--- ids that nobody chose. Of what kind each is (task, queue, priority, tenant) is said by a number into the lists of kinds.
+-- ids that nobody chose. Of what kind each is (task, queue, priority, tenant, headers) is said by a number into the lists
+-- of kinds, and how many are of each kind.
 -- All or none: a known id is refused as a violation of uniqueness, and enqueue_1 has the answer then. So nothing is looked
 -- for row by row: ids are made as time goes on, and hardly ever lies a tomb between the lowest and the highest of a call.
 -- The event for the lifecycle comes packed, for the caller has the ids as bytes; null if there is none.
@@ -13,6 +14,7 @@ CREATE FUNCTION {schema}.enqueue_plain_1(
     a_priorities integer[],
     a_tenants text[],
     a_headers bytea[],
+    a_counts integer[],
     a_payloads bytea[],
     a_event bytea,
     a_now bigint
@@ -44,12 +46,11 @@ BEGIN
         INSERT INTO {schema}.jobs (id, born, due, seq, priority, queue, task, tenant, headers, payload)
         SELECT
             id, v_now, v_now, v_seq + n, a_priorities[kind], a_queues[kind], a_tasks[kind], a_tenants[kind],
-            headers, payload
+            a_headers[kind], payload
         FROM (
             SELECT
                 unnest(a_ids) AS id,
                 unnest(a_kinds) AS kind,
-                unnest(a_headers) AS headers,
                 unnest(a_payloads) AS payload,
                 generate_subscripts(a_ids, 1) AS n
         ) AS job
@@ -65,9 +66,9 @@ BEGIN
         WHERE a_event IS NOT NULL
     )
     INSERT INTO {schema}.deltas (queue, ready)
-    SELECT a_queues[kind], count(*)
-    FROM unnest(a_kinds) AS job (kind)
-    GROUP BY kind;
+    SELECT queue, sum(jobs)
+    FROM unnest(a_queues, a_counts) AS kind (queue, jobs)
+    GROUP BY queue;
     PERFORM {schema}.wake_1(v_now);
 END
 $packhorse$;
