@@ -15,8 +15,11 @@ SET enable_indexscan = off  -- or leases that were vacuumed while empty are all 
 AS $packhorse$
 BEGIN
     WITH given AS MATERIALIZED (  -- by id: everybody locks leases in this order
-        SELECT id, token, result, n::integer AS n
-        FROM unnest(a_ids, a_tokens, a_results) WITH ORDINALITY AS settlement (id, token, result, n)
+        SELECT
+            unnest(a_ids) AS id,
+            unnest(a_tokens) AS token,
+            unnest(a_results) AS result,
+            generate_subscripts(a_ids, 1) AS n
         ORDER BY id
     ), gone AS (
         DELETE FROM {schema}.leases
