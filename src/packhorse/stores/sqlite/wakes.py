@@ -11,7 +11,7 @@ from packhorse.stores.sqlite.file import File
 from packhorse.stores.sqlite.notices import Ear, Notices
 
 POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
-POLL_HEARING = 0.1  # instead of the last for who hears notices: by looking he finds only what others commit
+POLL_HEARING = 0.1  # instead of all these for who hears notices: by looking he finds only what others commit
 
 
 class Listener:
@@ -58,18 +58,18 @@ class Wakes:
 
     async def listen(self, topic: Topic) -> AsyncIterator[None]:
         """Yield at once when Packhorse changed something, here or elsewhere, and within 100 ms when anybody did."""
-        listener, longest = Listener(), POLL_LAST
+        listener, first, longest = Listener(), POLL_FIRST, POLL_LAST
         self._listeners[topic].add(listener)
         if not self._memory and (ear := self._notices.ear(topic, listener.wake)) is not None:
-            self._ears[listener], longest = ear, POLL_HEARING
+            self._ears[listener], first, longest = ear, POLL_HEARING, POLL_HEARING
         try:
-            seen, pause = self._version(listener), POLL_FIRST
+            seen, pause = self._version(listener), first
             while True:
                 await listener.rest(None if self._memory else pause)
                 version = self._version(listener)
                 if listener.woken or version != seen:
                     listener.woken = False
-                    seen, pause = version, POLL_FIRST
+                    seen, pause = version, first
                     yield
                 else:
                     pause = min(pause * POLL_GROWTH, longest)
