@@ -29,6 +29,7 @@ HELD = 100  # effects that are written together while an attempt goes on
 CHUNKS_KEPT = 10_000
 CHUNK_AGE = 24 * 3600 * caps.SECOND
 
+_NOTHING: deque[Effect] = deque()
 _CURRENT: ContextVar["Context"] = ContextVar("packhorse_context")
 
 
@@ -65,7 +66,6 @@ class Context:
         self.policy, self._fault = (entry.policy, None) if lease.headers == EMPTY else _tuned(entry, lease)
         self.effects: list[Effect] = []
         self.fence = lease.until  # a number that is higher with every later attempt, for systems that refuse lower ones
-        self._held: deque[Effect] = deque()
         self._ending = threading.Lock()
 
     # -- what it is
@@ -185,8 +185,8 @@ class Context:
     # -- what the engine does with it
 
     def want(self, effects: Iterable[Effect]) -> None:
-        """Have effects written while the attempt goes on."""
-        self._held.extend(effects)
+        """Have effects written while the attempt goes on; from any thread."""
+        vars(self).setdefault("_held", deque()).extend(effects)
         if self.hold is not None:
             self.hold(self)
 
@@ -202,7 +202,8 @@ class Context:
 
     def take_held(self) -> tuple[Effect, ...]:
         """What is to be written while the attempt goes on, a bounded part of it."""
-        effects = tuple(self._held.popleft() for _ in range(min(HELD, len(self._held))))
+        held: deque[Effect] = vars(self).get("_held", _NOTHING)  # few attempts have any
+        effects = tuple(held.popleft() for _ in range(min(HELD, len(held))))
         self.step += bool(effects)
         return effects
 

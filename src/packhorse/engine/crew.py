@@ -67,8 +67,7 @@ class Crew:
         self._threaded: set[Context] = set()
         self._alone: Context | None = None
         self._stuck: set[Context] = set()
-        self._draining = False
-        self._telling = False
+        self._draining = self._telling = False
         self._gone: deque[tuple[Context, Settlement | None]] = deque()
 
     # -- room
@@ -188,18 +187,19 @@ class Crew:
             if not self._alone.begun and len(self.held) == 1:
                 self._begin_alone(self._alone)
             return
-        free = self.slots - self.busy
-        while self._hand and (free > 0 or self._may_queue(self._hand[0])):
+        free = self.slots - len(self._tasks) - len(self._threaded)
+        while self._hand and (free > 0 or (not self._tasks and self._may_queue(self._hand[0]))):
             self._start(self._hand.popleft(), now)
             free -= 1
 
     def _may_queue(self, ctx: Context) -> bool:
         """Threads fetch their next job themselves while nothing else wants their slots."""
-        return ctx.entry.run is Run.THREAD and not self._tasks and ctx.policy.timeout is None
+        return ctx.entry.run is Run.THREAD and ctx.policy.timeout is None
 
     def _start(self, ctx: Context, now: int) -> None:
-        for one in ctx.together:
-            one.begun = now
+        ctx.begun = now
+        for rider in ctx.riders:
+            rider.begun = now
         timeout = ctx.policy.timeout
         if timeout is not None and ctx.entry.run is Run.PROCESS:
             ctx.arm = lambda: self._arm(ctx, timeout)  # once a child is there: its start is not the job's fault
