@@ -1,6 +1,4 @@
-"""How a worker prunes: many at once while it is full, small bites while it waits for jobs."""
-
-import pytest
+"""How a worker prunes: many at once while it settles many, small bites while jobs come one by one."""
 
 from packhorse.engine.caretaker import BATCH, BITE, Duty, duties
 from packhorse.model.job import Keep, State
@@ -25,24 +23,28 @@ async def kept(store: Store) -> int:
     return (await store.jobs.count())["default"][State.DONE]
 
 
-def pruning(store: Store, *, full: bool) -> Duty:
-    common = duties(store, lambda: None, lease=30 * SECOND, max_lost=3, full=lambda: full, telemetry=Telemetry())
+def pruning(store: Store, *counts: int) -> Duty:
+    """The duty of a worker that has settled so many jobs when it is asked, each time."""
+    told = iter(counts)
+    common = duties(store, lambda: None, lease=30 * SECOND, max_lost=3, ended=lambda: next(told), telemetry=Telemetry())
     return next(duty for duty in common if duty.name == "prune")
 
 
-@pytest.mark.parametrize(("full", "bite"), [(True, BATCH), (False, BITE)])
-async def test_a_worker_that_waits_for_jobs_prunes_in_small_bites(memory, full, bite):
+async def test_a_worker_prunes_twice_as_many_as_it_has_settled_since(memory):
     await ended(memory)
+    duty, before, bites = pruning(memory, 0, 5, 105, 110, 10_000), ENDED, []
+    for _ in range(5):
+        assert await duty.run()  # there is more
+        left = await kept(memory)
+        bites.append(before - left)
+        before = left
 
-    assert await pruning(memory, full=full).run()  # there is more
-
-    assert await kept(memory) == ENDED - bite
+    assert bites == [BITE, BITE, 200, BITE, BATCH]
 
 
-@pytest.mark.parametrize("full", [True, False])
-async def test_a_bite_that_finds_too_little_is_the_last(memory, full):
+async def test_a_bite_that_finds_too_little_is_the_last(memory):
     await ended(memory)
     while await memory.jobs.prune(BATCH):
         pass
 
-    assert not await pruning(memory, full=full).run()
+    assert not await pruning(memory, 1000).run()

@@ -18,7 +18,7 @@ from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 
-BATCH, BITE = 500, 50
+BATCH, BITE = 500, 20
 PAUSES = backoff.exponential(0.5, cap=30, jitter=0.5)
 SOON = 50_000
 LEAST = 5_000
@@ -75,10 +75,11 @@ def duties(
     lease: int,
     max_lost: int,
     telemetry: Telemetry,
-    full: Callable[[], bool] = lambda: False,
+    ended: Callable[[], int] = lambda: 0,
     deaths: Deaths = untold,
 ) -> list[Duty]:
-    """The duties of every worker; ``full`` says whether all of its slots are taken."""
+    """The duties of every worker; ``ended`` is how many jobs it has settled so far."""
+    pruned_at = 0
 
     async def reap() -> bool:
         lost = await store.jobs.reap(BATCH, max_lost=max_lost)
@@ -101,8 +102,11 @@ def duties(
         return count >= BATCH
 
     async def prune() -> bool:
-        # Who has slots free waits for jobs, and they would wait for a store that prunes many at once.
-        limit = BATCH if full() else BITE
+        # Twice what has ended since: what piles up goes in the end, and jobs that come one by one do not wait for a store
+        # that prunes many at once.
+        nonlocal pruned_at
+        before, pruned_at = pruned_at, ended()
+        limit = min(max(BITE, 2 * (pruned_at - before)), BATCH)
         count = await store.jobs.prune(limit)
         if count:
             telemetry.emit(Name.PRUNED, count=count)

@@ -57,7 +57,7 @@ class Exchanges:
         self._ear: asyncio.Task[None] | None = None
         self._failures = 0
         self.idle = asyncio.Event()
-        self.answered = 0
+        self.answered = self.settled = 0
         self.last = self._moved = clock.steady()
 
     def stop_claiming(self) -> None:
@@ -194,6 +194,7 @@ class Exchanges:
                 await self._verdicts.apart(batch)
                 return None
             self._verdicts.heard(batch, answer.verdicts)
+            self.settled += len(batch)
             self._answered()
             return answer
 

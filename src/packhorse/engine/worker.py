@@ -237,7 +237,7 @@ class Worker:
             lambda: None if self._registry.takes_any else self._registry.names,
             lease=settings.lease,
             max_lost=settings.max_lost,
-            full=lambda: not self._crew.room(0),
+            ended=lambda: self._exchanges.settled,
             telemetry=telemetry,
             deaths=self._deaths,
         )

@@ -2,6 +2,7 @@
 -- jobs were removed.
 -- args: limit remember_chosen remember_other
 local SWEPT, LOOKS, DELIVERIES = 500, 5000, 1000
+local WINDOW = min(limit + 1, 100) -- entries of a shelf that are read at once
 local removed, looked = 0, 0
 
 -- The oldest good entry of a shelf that is beyond its keep, or nil; stale entries before it are taken out.
@@ -9,7 +10,7 @@ local function candidate(shelf)
   while shelf.taken < shelf.length and looked < LOOKS do
     if not shelf.window or shelf.taken >= shelf.window_end then
       shelf.window_start = shelf.taken
-      shelf.window = call('LRANGE', shelf.key, shelf.taken, shelf.taken + 99)
+      shelf.window = call('LRANGE', shelf.key, shelf.taken, shelf.taken + WINDOW - 1)
       shelf.window_end = shelf.taken + #shelf.window
       prefetch(ends, shelf.window)
       prefetch(delivered, shelf.window)
