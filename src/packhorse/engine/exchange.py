@@ -111,7 +111,10 @@ class Exchanges:
 
     def _may_leave(self, leave: Leave | None) -> None:
         self._standing.may_leave(leave)
-        self._leave_ask()
+        if self._standing.missed:
+            self.look()
+        else:
+            self._leave_ask()
 
     def _leave_ask(self) -> None:
         """Ask for one job as soon as there is one, if nothing runs here that could keep it waiting."""
