@@ -15,7 +15,7 @@ from packhorse.stores.contract import Leave, Store
 from packhorse.testing.faults import DropRequest
 from tests.conftest import namespace
 from tests.engine.making import MINUTE, SECOND, Crossing, Gate, Name, Once, Tasks, Worker, job, worker
-from tests.integration.keyspaces import KINDS, client_of
+from tests.integration.keyspaces import KINDS
 from tests.making import one, put_in, state
 
 SOON = 3  # seconds; a lease that nobody knows of would be taken back after thirty
@@ -79,7 +79,7 @@ async def ran(store: Store, held: bytes) -> None:
     assert (found.state, found.attempt, found.lost) == (State.DONE, 1, 0)
 
 
-@pytest.mark.parametrize("kind", ["redis", "valkey"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_job_begins_without_another_exchange(live, other, telemetry, heard, left, standing):
     crossing = Crossing()
     async with worker(crossing.before(live), tasks(), telemetry) as working:
@@ -104,16 +104,29 @@ async def test_a_job_whose_hint_was_missed_runs_soon(live, other, telemetry, hea
     await ran(live, held)
 
 
-@pytest.mark.parametrize("kind", ["redis", "valkey"])
-@pytest.mark.parametrize("command", ["CLIENT KILL TYPE normal SKIPME yes", "SCRIPT FLUSH"])
-async def test_a_job_runs_soon_also_if_the_line_broke_or_the_script_is_gone(
-    live, other, url, telemetry, heard, standing, command
-):
-    async with worker(live, tasks(), telemetry) as working, client_of(url) as client:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_job_runs_soon_also_if_the_line_breaks(live, other, telemetry, heard, standing):
+    async with worker(live, tasks(), telemetry) as working:
         for number in range(1, 6):
             await standing(working)
             [held] = await put_in(other, job("work"))
-            await client.execute_command(*command.split())
+            for wire in live._keyspace.connections._lent:
+                wire._transport.abort()
+            await asyncio.wait_for(heard.until(Name.DONE, number), SOON)
+            await ran(live, held)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_job_runs_soon_also_if_the_server_forgot_the_script(
+    live, other, telemetry, heard, standing, monkeypatch
+):
+    keyspace = live._keyspace
+    known, request = keyspace._scripts["exchange"].sha.encode(), keyspace.request
+    monkeypatch.setattr(keyspace, "request", lambda *args, **named: request(*args, **named).replace(known, b"0" * 40))
+    async with worker(live, tasks(), telemetry) as working:
+        for number in range(1, 6):
+            await standing(working)
+            [held] = await put_in(other, job("work"))
             await asyncio.wait_for(heard.until(Name.DONE, number), SOON)
             await ran(live, held)
 
@@ -127,6 +140,7 @@ async def test_a_worker_that_stopped_gets_no_job(live, other, telemetry, standin
     assert await state(live, held) is State.READY
 
 
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_job_that_comes_while_a_worker_stops_is_done_or_ready(live, other, standing):
     for turn in range(20):
         working = worker(live, tasks())
@@ -158,7 +172,7 @@ async def test_a_worker_at_work_leaves_none(live, telemetry, heard, left, standi
     assert (before, at_work) == (0, 0)
 
 
-@pytest.mark.parametrize("kind", ["redis"])
+@pytest.mark.parametrize("kind", KINDS[:1])
 async def test_one_with_short_leases_or_a_job_that_is_soon_due_leaves_none(live, telemetry, left):
     async with worker(live, tasks(), telemetry, lease=5 * SECOND) as working:
         await working.idle()
