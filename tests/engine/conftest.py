@@ -27,6 +27,15 @@ async def live(kind: str, url: str) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
+async def other(live: Store, kind: str, url: str) -> AsyncIterator[Store]:
+    """The same place, as another process would have it."""
+    made = live.twin() if kind == "memory" else open_store(url, namespace=namespace(kind))
+    await made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
 async def memory() -> AsyncIterator[Store]:
     """An open, empty store in memory, for what does not depend on the store."""
     made = await opened("sqlite:///:memory:", "packhorse")

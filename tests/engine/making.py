@@ -75,6 +75,17 @@ class Tasks(Registry):
             self.task(run, name=name, **options)(call)
 
 
+def at_once() -> Tasks:
+    """A task that ends as it begins."""
+    made = Tasks()
+
+    @made.task()
+    async def work() -> None:
+        pass
+
+    return made
+
+
 class Crossing:
     """Decides what goes wrong on the way to the store, and counts what is asked of it."""
 
@@ -170,6 +181,6 @@ class Gate(Inside):
 
 
 __all__ = [
-    "AT_ONCE", "MINUTE", "SECOND", "Crossing", "Gate", "Heard", "Inside", "Name", "Once", "Run", "Tasks", "Telemetry", "Worker",
-    "job", "jobs", "lease_ahead", "settings", "worker",
+    "AT_ONCE", "MINUTE", "SECOND", "Crossing", "Gate", "Heard", "Inside", "Name", "Once", "Run", "Tasks", "Telemetry",
+    "Worker", "at_once", "job", "jobs", "lease_ahead", "settings", "worker",
 ]  # fmt: skip

@@ -2,39 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 
-import pytest
-
-from packhorse.stores import open_store
-from packhorse.stores.contract import Store
 from packhorse.testing.faults import DelayReply, DropRequest
-from tests.conftest import namespace
-from tests.engine.making import SECOND, Crossing, Name, Tasks, job, worker
+from tests.engine.making import SECOND, Crossing, Name, at_once, job, worker
 from tests.making import put_in
 
 
-@pytest.fixture
-async def other(live: Store, kind: str, url: str) -> AsyncIterator[Store]:
-    """The same place, as another process would have it."""
-    made = live.twin() if kind == "memory" else open_store(url, namespace=namespace(kind))
-    await made.open()
-    yield made
-    await made.close()
-
-
-def tasks() -> Tasks:
-    made = Tasks()
-
-    @made.task()
-    async def work() -> None:
-        pass
-
-    return made
-
-
 async def test_an_idle_worker_wakes_when_somebody_enqueues(live, other, telemetry, heard):
-    async with worker(live, tasks(), telemetry) as working:
+    async with worker(live, at_once(), telemetry) as working:
         await working.idle()
         begun = time.monotonic()
         for number in range(1, 6):
@@ -48,7 +23,7 @@ async def test_an_idle_worker_wakes_when_somebody_enqueues(live, other, telemetr
 
 async def test_a_job_that_comes_alone_takes_two_exchanges(memory, telemetry, heard):
     crossing = Crossing()
-    async with worker(crossing.before(memory), tasks(), telemetry) as working:
+    async with worker(crossing.before(memory), at_once(), telemetry) as working:
         await working.idle()
         before = crossing.count("jobs.exchange")
         await put_in(memory, job("work"))
@@ -59,7 +34,7 @@ async def test_a_job_that_comes_alone_takes_two_exchanges(memory, telemetry, hea
 
 
 async def test_a_job_starts_when_it_is_due(live, other, telemetry, heard):
-    async with worker(live, tasks(), telemetry) as working:
+    async with worker(live, at_once(), telemetry) as working:
         await working.idle()
         begun = time.monotonic()
         await put_in(other, job("work", delay=300_000))
@@ -72,7 +47,7 @@ async def test_a_job_starts_when_it_is_due(live, other, telemetry, heard):
 async def test_a_worker_whose_hints_are_all_missed_looks_by_itself(memory, telemetry, heard):
     crossing = Crossing()
     crossing.rules["wakes"] = lambda *args: DropRequest()
-    async with worker(crossing.before(memory), tasks(), telemetry) as working:
+    async with worker(crossing.before(memory), at_once(), telemetry) as working:
         await working.idle()
         await put_in(memory, job("work"))
         await asyncio.wait_for(heard.until(Name.DONE), 3)
@@ -82,7 +57,7 @@ async def test_a_hint_that_comes_while_an_exchange_is_under_way_is_not_forgotten
     crossing = Crossing()
     delays = [DelayReply(200_000)]
     crossing.rules["jobs.exchange"] = lambda *args: delays.pop() if delays else None
-    async with worker(crossing.before(memory), tasks(), telemetry):
+    async with worker(crossing.before(memory), at_once(), telemetry):
         async with asyncio.timeout(5):
             while delays:
                 await asyncio.sleep(0.001)
@@ -96,7 +71,7 @@ async def test_a_hint_that_comes_while_an_exchange_is_under_way_is_not_forgotten
 
 async def test_an_idle_worker_asks_for_little(live, telemetry, heard):
     crossing = Crossing()
-    async with worker(crossing.before(live), tasks(), telemetry) as working:
+    async with worker(crossing.before(live), at_once(), telemetry) as working:
         await working.idle()
         before = len(crossing.calls)
         await asyncio.sleep(1.5)
@@ -107,13 +82,13 @@ async def test_an_idle_worker_asks_for_little(live, telemetry, heard):
 
 
 async def test_an_idle_worker_is_heard_of(live, telemetry, heard):
-    async with worker(live, tasks(), telemetry) as working:
+    async with worker(live, at_once(), telemetry) as working:
         await working.idle()
         assert working.silence < 2 * SECOND
 
 
 async def test_a_worker_says_that_it_lives_and_says_goodbye(live, telemetry, heard):
-    known = tasks()
+    known = at_once()
     known.task(name="other", aliases=("older",))(print)
     settings = {"name": "w1", "release": "1.2.3", "queues": {"a": 2, "b": 1}}
     async with worker(live, known, telemetry, **settings) as working:
@@ -129,7 +104,7 @@ async def test_a_worker_says_that_it_lives_and_says_goodbye(live, telemetry, hea
 
 
 async def test_several_workers_are_known_each_by_itself(live, telemetry, heard):
-    async with worker(live, tasks(), telemetry, name="w1"), worker(live, tasks(), telemetry, name="w2"):
+    async with worker(live, at_once(), telemetry, name="w1"), worker(live, at_once(), telemetry, name="w2"):
         async with asyncio.timeout(10):
             while len(await live.fleet.workers()) < 2:
                 await asyncio.sleep(0.005)
@@ -137,6 +112,6 @@ async def test_several_workers_are_known_each_by_itself(live, telemetry, heard):
 
 
 async def test_a_worker_keeps_saying_that_it_lives(memory, telemetry, heard):
-    async with worker(memory, tasks(), telemetry, lease=300_000):
+    async with worker(memory, at_once(), telemetry, lease=300_000):
         await asyncio.sleep(0.9)
         assert len(await memory.fleet.workers()) == 1

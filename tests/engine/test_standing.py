@@ -4,30 +4,19 @@ A store that takes no asks must keep the same promises.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from packhorse.model.job import State
 from packhorse.model.lease import Ask
-from packhorse.stores import open_store
 from packhorse.stores.contract import Leave, Store
 from packhorse.testing.faults import DropRequest
-from tests.conftest import namespace
-from tests.engine.making import MINUTE, SECOND, Crossing, Gate, Name, Once, Tasks, Worker, job, worker
+from tests.engine.making import MINUTE, SECOND, Crossing, Gate, Name, Once, Tasks, Worker, at_once, job, worker
 from tests.integration.keyspaces import KINDS
 from tests.making import one, put_in, state
 
 SOON = 3  # seconds; a lease that nobody knows of would be taken back after thirty
-
-
-@pytest.fixture
-async def other(live: Store, kind: str, url: str) -> AsyncIterator[Store]:
-    """The same place, as another process would have it."""
-    made = live.twin() if kind == "memory" else open_store(url, namespace=namespace(kind))
-    await made.open()
-    yield made
-    await made.close()
 
 
 @pytest.fixture
@@ -48,16 +37,6 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[Ask]:
 
     monkeypatch.setattr(Exchanges, "_may_leave", watched)
     return asks
-
-
-def tasks() -> Tasks:
-    made = Tasks()
-
-    @made.task()
-    async def work() -> None:
-        pass
-
-    return made
 
 
 @pytest.fixture
@@ -82,7 +61,7 @@ async def ran(store: Store, held: bytes) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_job_begins_without_another_exchange(live, other, telemetry, heard, left, standing):
     crossing = Crossing()
-    async with worker(crossing.before(live), tasks(), telemetry) as working:
+    async with worker(crossing.before(live), at_once(), telemetry) as working:
         await standing(working)
         crossing.rules["jobs.exchange"] = lambda *args: DropRequest()
         await put_in(other, job("work"))
@@ -95,7 +74,7 @@ async def test_a_job_begins_without_another_exchange(live, other, telemetry, hea
 
 async def test_a_job_whose_hint_was_missed_runs_soon(live, other, telemetry, heard, standing):
     crossing = Crossing()
-    async with worker(crossing.before(live), tasks(), telemetry) as working:
+    async with worker(crossing.before(live), at_once(), telemetry) as working:
         await standing(working)
         crossing.rules["wakes"] = Once(DropRequest())
         [held] = await put_in(other, job("work"))
@@ -106,7 +85,7 @@ async def test_a_job_whose_hint_was_missed_runs_soon(live, other, telemetry, hea
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_job_runs_soon_also_if_the_line_breaks(live, other, telemetry, heard, standing):
-    async with worker(live, tasks(), telemetry) as working:
+    async with worker(live, at_once(), telemetry) as working:
         for number in range(1, 6):
             await standing(working)
             [held] = await put_in(other, job("work"))
@@ -123,7 +102,7 @@ async def test_a_job_runs_soon_also_if_the_server_forgot_the_script(
     keyspace = live._keyspace
     known, request = keyspace._scripts["exchange"].sha.encode(), keyspace.request
     monkeypatch.setattr(keyspace, "request", lambda *args, **named: request(*args, **named).replace(known, b"0" * 40))
-    async with worker(live, tasks(), telemetry) as working:
+    async with worker(live, at_once(), telemetry) as working:
         for number in range(1, 6):
             await standing(working)
             [held] = await put_in(other, job("work"))
@@ -132,7 +111,7 @@ async def test_a_job_runs_soon_also_if_the_server_forgot_the_script(
 
 
 async def test_a_worker_that_stopped_gets_no_job(live, other, telemetry, standing):
-    async with worker(live, tasks(), telemetry) as working:
+    async with worker(live, at_once(), telemetry) as working:
         await standing(working)
     [held] = await put_in(other, job("work"))
     await asyncio.sleep(0.05)
@@ -143,7 +122,7 @@ async def test_a_worker_that_stopped_gets_no_job(live, other, telemetry, standin
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_job_that_comes_while_a_worker_stops_is_done_or_ready(live, other, standing):
     for turn in range(20):
-        working = worker(live, tasks())
+        working = worker(live, at_once())
         async with working:
             await standing(working)
             coming = asyncio.create_task(put_in(other, job("work")))
@@ -174,11 +153,11 @@ async def test_a_worker_at_work_leaves_none(live, telemetry, heard, left, standi
 
 @pytest.mark.parametrize("kind", KINDS[:1])
 async def test_one_with_short_leases_or_a_job_that_is_soon_due_leaves_none(live, telemetry, left):
-    async with worker(live, tasks(), telemetry, lease=5 * SECOND) as working:
+    async with worker(live, at_once(), telemetry, lease=5 * SECOND) as working:
         await working.idle()
         await asyncio.sleep(1.2)
     await put_in(live, job("work", delay=1_500_000))
-    async with worker(live, tasks(), telemetry, lease=MINUTE) as working:
+    async with worker(live, at_once(), telemetry, lease=MINUTE) as working:
         await working.idle()
         await asyncio.sleep(1.2)
 
