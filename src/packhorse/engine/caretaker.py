@@ -79,7 +79,7 @@ def duties(
     deaths: Deaths = untold,
 ) -> list[Duty]:
     """The duties of every worker; ``ended`` is how many jobs it has settled so far."""
-    pruned_at = 0
+    settled = 0
 
     async def reap() -> bool:
         lost = await store.jobs.reap(BATCH, max_lost=max_lost)
@@ -104,9 +104,9 @@ def duties(
     async def prune() -> bool:
         # Twice what has ended since: what piles up goes in the end, and jobs that come one by one do not wait for a store
         # that prunes many at once.
-        nonlocal pruned_at
-        before, pruned_at = pruned_at, ended()
-        limit = min(max(BITE, 2 * (pruned_at - before)), BATCH)
+        nonlocal settled
+        before, settled = settled, ended()
+        limit = min(max(BITE, 2 * (settled - before)), BATCH)
         count = await store.jobs.prune(limit)
         if count:
             telemetry.emit(Name.PRUNED, count=count)

@@ -29,7 +29,6 @@ HELD = 100  # effects that are written together while an attempt goes on
 CHUNKS_KEPT = 10_000
 CHUNK_AGE = 24 * 3600 * caps.SECOND
 
-_NOTHING: deque[Effect] = deque()
 _CURRENT: ContextVar["Context"] = ContextVar("packhorse_context")
 
 
@@ -202,10 +201,11 @@ class Context:
 
     def take_held(self) -> tuple[Effect, ...]:
         """What is to be written while the attempt goes on, a bounded part of it."""
-        held: deque[Effect] = vars(self).get("_held", _NOTHING)  # few attempts have any
-        effects = tuple(held.popleft() for _ in range(min(HELD, len(held))))
-        self.step += bool(effects)
-        return effects
+        held: deque[Effect] | None = vars(self).get("_held")  # made when first wanted: few attempts do
+        if not held:
+            return ()
+        self.step += 1
+        return tuple(held.popleft() for _ in range(min(HELD, len(held))))
 
     def check(self) -> None:
         """Stop here if this attempt should come to its end, or should never have begun."""

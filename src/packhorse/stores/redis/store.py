@@ -113,6 +113,6 @@ class RedisStore:
 
     def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
-        if leaving is not None:
+        if topic is Topic.WORK and leaving is not None:
             return wakes.work(self._keyspace, leaving)
         return self._bells[topic].heard()
