@@ -46,7 +46,7 @@ bench: $(READY)  ## Packhorse beside all peers, about an hour, resumable; writes
 	$(BIN)/python -m benchmarks.full $(BENCH)
 
 PROOF := docs/operate/proof.jsonl
-LONG_TESTS ?= tests/integration tests/crash/test_kills.py tests/conformance/test_rolling_upgrade.py $(addprefix tests/features/test_,within_writers.py killed_ticks.py many_schedules.py killed_lanes.py)
+LONG_TESTS ?= tests/integration tests/crash/test_kills.py tests/conformance/test_rolling_upgrade.py $(addprefix tests/features/test_,s09_weights.py s34_waiting.py waiting_storm.py within_writers.py killed_ticks.py many_schedules.py killed_lanes.py killed_flows.py)
 
 crash-long: export PACKHORSE_PROOF := $(CURDIR)/$(PROOF)
 crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; takes hours, and writes docs/operate/proof.md

@@ -28,7 +28,8 @@ class Kind(StrEnum):
 class Exercise:
     """A course with what jobs do, what is said about them, and how many workers there are. The name is that of its metric.
 
-    ``speed`` is how fast it will be at most, beside the first exercise; 0 if only a small trial can tell.
+    ``speed`` is how fast it will be at most, beside the first exercise; 0 if only a small trial can tell. ``most`` is how
+    many jobs there may be: large ones fill the store.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Exercise:
     together: int = 0
     chunk: int | None = None
     speed: float = 0
+    most: int = MOST
 
     @property
     def shared(self) -> bool:
@@ -70,6 +72,8 @@ OPTIONS = (
     Exercise("delayed", Kind.DRAIN, option="delayed"),
     Exercise("transaction", Kind.DRAIN, option="transaction"),
     Exercise("children", Kind.DRAIN, option="children", chunk=400),
+    Exercise("64kib", Kind.DRAIN, option="64kib", chunk=100, most=4_000),
+    Exercise("1mib", Kind.DRAIN, option="1mib", chunk=10, most=300),
 )
 
 
@@ -99,7 +103,7 @@ def small(exercise: Exercise, jobs: int) -> Size:
         case Kind.BYTES:
             return Size(max(2_000, min(jobs, 20_000)))
         case _:
-            return Size(max(FEWEST, min(jobs, 500 if exercise.work == "cpu" else 8_000)))
+            return Size(max(FEWEST, min(jobs, 500 if exercise.work == "cpu" else 8_000, exercise.most)))
 
 
 def sized(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any]) -> Size:
@@ -127,6 +131,7 @@ def sized(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any
 
 def drained(exercise: Exercise, jobs: int, seconds: float, found: Mapping[str, Any]) -> Size:
     """A trial with a backlog of so many jobs."""
+    jobs = min(jobs, exercise.most)
     takes = max(jobs / found["process"], jobs / found.get("bulk", found["process"]))
     paced = max(10, int(PACE * seconds)) if exercise.kind is Kind.WHOLE else 0
     return Size(jobs, paced=paced, seconds=seconds, takes=takes)

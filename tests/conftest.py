@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
@@ -15,6 +16,10 @@ from tests import servers
 KINDS = ("sqlite", "memory", "redis", "valkey", "postgres")
 SERVERS = ("redis", "valkey", "postgres")
 STARTED = pytest.StashKey[list[servers.Server]]()
+
+# Examples have no time limit: the first one may import a driver, and other tests may have the processor meanwhile.
+settings.register_profile("packhorse", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("packhorse")
 
 
 def kinds() -> tuple[str, ...]:

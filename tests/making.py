@@ -5,12 +5,13 @@ from typing import Any
 from packhorse.model.event import LIFECYCLE, Change, unpack
 from packhorse.model.ids import new_id
 from packhorse.model.job import Job, NewJob, State, failure
-from packhorse.model.lease import Ask, Lease, Settlement, Share, Verdict
+from packhorse.model.lease import Ask, Lease, Lost, Settlement, Share, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
 from packhorse.model.page import Filter
 from packhorse.model.reason import DeadReason
 from packhorse.model.record import DELIVERED, delivery_key
 from packhorse.stores.contract import Store
+from packhorse.testing.clock import TurnedClock
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -110,8 +111,22 @@ async def delivered(store: Store, parent: bytes, child: bytes) -> bytes | None:
     return record.value if record else None
 
 
+async def lapse(store: Store, clock: TurnedClock, **options: Any) -> list[Lost]:
+    """Let every lease run out and take it back."""
+    clock.turn(HOUR)
+    return await store.jobs.reap(1000, **options)
+
+
+async def lose(store: Store, clock: TurnedClock, *steps: int, count: int = 10, **options: Any) -> list[Lost]:
+    """Lease jobs, hold these steps of each, and lose them."""
+    leases = await take(store, count)
+    for step in steps:
+        await store.jobs.exchange([Settlement(lease, Held(step)) for lease in leases])
+    return await lapse(store, clock, **options)
+
+
 __all__ = [
     "BROKEN", "DAY", "DEAD", "HOUR", "MINUTE", "OTHER", "SECOND", "WORKER", "Again", "Cancelled", "Change",
-    "Dead", "Done", "Held", "Wait", "ask", "changes", "delivered", "drain", "end", "found", "laned", "new",
-    "new_id", "one", "put_in", "run", "state", "states", "take",
+    "Dead", "Done", "Held", "Wait", "ask", "changes", "delivered", "drain", "end", "found", "laned", "lapse",
+    "lose", "new", "new_id", "one", "put_in", "run", "state", "states", "take",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any
 
 VARIABLE = "PACKHORSE_BENCH_ORDER"
 LANES, PRIORITIES, DELAY, CHILDREN = 1_000, 10, 0.5, 10  # what options say about jobs
+PADS = {"64kib": "x" * (64 << 10), "1mib": "x" * ((1 << 20) - 1000)}  # what large payloads carry beside the usual
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.sides.body import asynchronous, synchronous
-from benchmarks.sides.order import CHILDREN, DELAY, LANES, PRIORITIES, Order, given
+from benchmarks.sides.order import CHILDREN, DELAY, LANES, PADS, PRIORITIES, Order, given
 from benchmarks.sides.side import Side, run
 from packhorse import App, Call, Keep, Unique, group
 
@@ -21,7 +21,14 @@ def registered(order: Order) -> Any:
         return app.task(name="noop", transaction=True)(asynchronous(order))
     if order.option == "kept":
         return app.task(name="noop", keep_done=Keep(count=10**8))(asynchronous(order))
-    return app.task(name="noop")(asynchronous(order))
+    body = asynchronous(order)
+    if order.option in PADS:
+
+        async def padded(n: int, t: float, pad: str) -> None:  # noqa: ARG001 - it is there to be carried
+            await body(n, t)
+
+        return app.task(name="noop")(padded)
+    return app.task(name="noop")(body)
 
 
 noop = registered(given())
@@ -32,6 +39,7 @@ SAID: dict[str, Callable[[int], Any]] = {
     "delayed": lambda _: noop.using(delay=DELAY),
 }
 said = SAID.get(given().option, lambda _: noop)
+pad = (PADS[given().option],) if given().option in PADS else ()
 
 
 class Here(Side):
@@ -39,7 +47,7 @@ class Here(Side):
         await app.open()
 
     async def one(self, number: int, sent: float) -> None:
-        await said(number).enqueue(number, sent)
+        await said(number).enqueue(number, sent, *pad)
 
     async def many(self, numbers: Sequence[int]) -> None:
         if self.order.option == "children":
@@ -49,7 +57,7 @@ class Here(Side):
             await app.enqueue(*[self._call(number) for number in numbers])
 
     def _call(self, number: int) -> Call[None]:
-        return said(number).call(number, 0.0)
+        return said(number).call(number, 0.0, *pad)
 
     async def left(self) -> int:
         counts = await app.queue("default").counts()

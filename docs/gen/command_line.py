@@ -45,7 +45,7 @@ def section(names: tuple[str, ...], command: click.Command) -> str:
 
 def _context(names: tuple[str, ...], command: click.Command) -> click.Context:
     """A context as the command would have it, so that variables and usage are told right."""
-    context = click.Context(packhorse, info_name=names[0], auto_envvar_prefix="PACKHORSE")
+    context = click.Context(packhorse, info_name=names[0])
     here: click.Command = packhorse
     for name in names[1:]:
         assert isinstance(here, click.Group)

@@ -1,4 +1,4 @@
-"""Background jobs, schedules, event streams and durable workflows in one package; on SQLite, Redis or PostgreSQL."""
+"""Background jobs and schedules: typed tasks, retries, flows and exactly-once transactions; on SQLite, Redis or PostgreSQL."""
 
 from packhorse.app import App
 from packhorse.engine.context import Context, current
@@ -31,6 +31,7 @@ from packhorse.jobs.task import Task
 from packhorse.jobs.view import Job, Progress, Status
 from packhorse.model.backoff import Backoff, constant, exponential
 from packhorse.model.cron import cron
+from packhorse.model.job import Failure
 from packhorse.model.rule import every
 from packhorse.schedules.schedule import Schedule, Tick
 from packhorse.sync import SyncApp
@@ -44,6 +45,7 @@ __all__ = [
     "Chunk",
     "ConfigError",
     "Context",
+    "Failure",
     "Flow",
     "FlowHandle",
     "Group",

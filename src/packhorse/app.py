@@ -1,5 +1,6 @@
 """The app: registers tasks and queues, opens the store, wires everything. The only module that knows every room."""
 
+import inspect
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 
 from packhorse import config
 from packhorse.engine.attempt import Middleware
-from packhorse.engine.worker import Settings, Worker
+from packhorse.engine.worker import MIN_LEASE_US, Settings, Worker
 from packhorse.jobs.call import Call
 from packhorse.jobs.desk import Desk
 from packhorse.jobs.flows import Flow
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.homes import Homes
 from packhorse.jobs.making import TaskMaker, TaskSaying
-from packhorse.jobs.options import Saying, options
+from packhorse.jobs.options import Saying, check_names, options
 from packhorse.jobs.queue import Queue
 from packhorse.jobs.registry import AppRegistry
 from packhorse.jobs.search import Search
@@ -33,9 +34,11 @@ from packhorse.schedules.alarm import failed
 from packhorse.schedules.book import Schedules
 from packhorse.schedules.declaring import Scheduling
 from packhorse.schedules.duty import duties
+from packhorse.schedules.owner import makers, owner_name
 from packhorse.schedules.schedule import Policies
 from packhorse.stores import NAMESPACE, open_store
 from packhorse.stores.contract import Store
+from packhorse.stores.url import shown
 from packhorse.telemetry import logs
 from packhorse.telemetry.emit import Telemetry
 
@@ -68,6 +71,7 @@ class App:
         clock: Clock | None = None,
         **said: Unpack[Saying],
     ) -> None:
+        check_names(said, Saying.__annotations__)
         self.url = config.url(url)
         self.namespace = config.setting("namespace", namespace, NAMESPACE)
         self.release: str | None = config.setting("release", release, None)
@@ -84,8 +88,12 @@ class App:
         )
         self.desk = Desk(self.namespace, self._homes.here, codec=self._codec, app=options(**said))
         self.registry = AppRegistry(self.desk, self._homes.root)
-        self.schedules = Schedules(self.desk, release=self.release, telemetry=self.telemetry)
+        made_by = makers(inspect.currentframe())[1:]
+        self.schedules = Schedules(
+            self.desk, release=self.release, telemetry=self.telemetry, owner=partial(owner_name, self, made_by)
+        )
         self._queues: dict[str, Queue] = {}
+        self.found_at: str | None = None  # module:attribute, where a command was told to find this app
 
     # -- the store
 
@@ -133,6 +141,7 @@ class App:
 
     def queue(self, name: str, *, per_key: int | None = None, **said: Unpack[Saying]) -> Queue:
         """A queue by its name; what is said about its jobs is remembered. ``per_key`` jobs of a key run at once."""
+        check_names(said, Saying.__annotations__)
         queue = self._queues.setdefault(name, Queue(self.desk, self.registry, name))
         self.desk.say(name, options(**said), per_key)
         return queue
@@ -223,7 +232,7 @@ class App:
             queues=self._weights(queues),
             concurrency=config.setting("concurrency", concurrency, defaults.concurrency),
             slots=dict(slots or {}),
-            lease=defaults.lease if lease is None else micros(lease),
+            lease=defaults.lease if lease is None else micros(lease, "lease", low=MIN_LEASE_US),
             grace=micros(
                 config.setting("grace", None if grace is None else f"{micros(grace)}us", f"{defaults.grace}us")
             ),
@@ -233,21 +242,39 @@ class App:
         )
         return AppWorker(self, settings)
 
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """Every queue that this app names: ``default``, those of tasks and handlers, and those it asked for by name."""
+        return tuple(dict.fromkeys(("default", *self.registry.queues, *self._queues)))
+
     def _weights(self, queues: str | Sequence[str] | Mapping[str, int] | None) -> dict[str, int]:
         if queues is None:
-            return dict.fromkeys(("default", *self.registry.queues, *self._queues), 1)
+            return dict.fromkeys(self.queues, 1)
         if isinstance(queues, str):
             return {queues: 1}
         return dict(queues) if isinstance(queues, Mapping) else dict.fromkeys(queues, 1)
 
     def _origin(self) -> str | None:
-        """Where a child process finds this app and its tasks: modules, and its name in the first; None if nowhere."""
+        """Where a child process finds this app and its tasks: modules, and its name in the first; None if nowhere.
+
+        What the command was given comes first: that module may prepare what the others need when they are imported.
+        """
         modules = self.registry.modules
-        for module in dict.fromkeys((*modules, *sys.modules)) if modules else ():
+        if not modules:
+            return None
+        place = self.found_at or self._place(modules)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        return f"{','.join(dict.fromkeys((module, *modules)))}:{name}"
+
+    def _place(self, modules: Sequence[str]) -> str | None:
+        """A module that holds this app, one of these if possible, and its name there."""
+        for module in dict.fromkeys((*modules, *sys.modules)):
             held = {} if module == "__main__" else getattr(sys.modules.get(module), "__dict__", {})
             for name, value in tuple(held.items()):
                 if value is self:
-                    return f"{','.join(dict.fromkeys((module, *modules)))}:{name}"
+                    return f"{module}:{name}"
         return None
 
     @property
@@ -258,7 +285,7 @@ class App:
         return SyncApp(self)
 
     def __repr__(self) -> str:
-        return f"<app at {logs.redacted(self.url)}>"
+        return f"<app at {shown(self.url)}>"
 
 
 class AppWorker:

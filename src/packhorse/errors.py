@@ -55,8 +55,10 @@ class NoTransactions(ConfigError):
 class NotInAJob(ConfigError):
     """The context of a job was asked for by code that runs in none."""
 
-    def __init__(self) -> None:
-        super().__init__("No job is running here: call this from a task's function, or code it calls, in a worker")
+    def __init__(
+        self, why: str = "No job is running here: call this from a task's function, or code it calls, in a worker"
+    ) -> None:
+        super().__init__(why)
 
 
 class InvalidInput(PackhorseError, ValueError):
@@ -99,6 +101,7 @@ class InvalidArguments(InvalidInput):
     """A value that cannot be stored as JSON text."""
 
     def __init__(self, why: str) -> None:
+        self.why = why
         super().__init__(f"This value cannot be stored: {why}")
 
 
@@ -108,6 +111,14 @@ class WrongArguments(InvalidArguments):
     def __init__(self, task: str, why: object) -> None:
         self.task = task
         InvalidInput.__init__(self, f"{task}() does not take these arguments: {why}")
+
+
+class InvalidResult(InvalidArguments):
+    """What a task returned cannot be stored as JSON text."""
+
+    def __init__(self, task: str, why: str) -> None:
+        self.task = task
+        InvalidInput.__init__(self, f"The result of {task}() cannot be stored: {why}")
 
 
 class InvalidOption(InvalidInput):
@@ -146,14 +157,25 @@ class NoTransaction(InvalidInput):
         super().__init__(f"The connection is in no transaction: {how}")
 
 
+class WrongIsolation(InvalidInput):
+    """A transaction whose isolation level hides what others have just committed: nothing can be settled in it."""
+
+    def __init__(self, level: str) -> None:
+        self.level = level
+        super().__init__(
+            f"The transaction is {level.upper()}, in which a settlement cannot see what others have just committed: use "
+            "READ COMMITTED for tasks with transaction=, and lock the rows you read where you need more (FOR UPDATE)"
+        )
+
+
 class PayloadTooLarge(InvalidInput):
     """A payload, result, header block or value over its cap."""
 
-    def __init__(self, what: str, size: int, cap: int) -> None:
+    def __init__(
+        self, what: str, size: int, cap: int, remedy: str = "store the data elsewhere and pass a reference"
+    ) -> None:
         self.what, self.size, self.cap = what, size, cap
-        super().__init__(
-            f"{what} has {size:,} bytes, the cap is {cap:,}: store the data elsewhere and pass a reference"
-        )
+        super().__init__(f"{what} has {size:,} bytes, the cap is {cap:,}: {remedy}")
 
 
 class TooManyItems(InvalidInput):
@@ -166,6 +188,14 @@ class TooManyItems(InvalidInput):
 
 class TooManyEffects(TooManyItems):
     """More effects in one settlement than a store writes in one step."""
+
+
+class TooManyBytes(InvalidInput):
+    """More bytes in one call than a store writes in one step."""
+
+    def __init__(self, what: str, size: int, cap: int) -> None:
+        self.what, self.size, self.cap = what, size, cap
+        super().__init__(f"{what} of one call have {size:,} bytes together, the cap is {cap:,}: split the call")
 
 
 class JobError(PackhorseError):
@@ -205,11 +235,12 @@ class JobFailed(JobError):
 
 
 class JobCancelled(JobError):
-    """The job whose result was asked for was called off."""
+    """The job whose result was asked for was cancelled; ``why`` is what it said if it cancelled itself."""
 
-    def __init__(self, job_id: str, task: str) -> None:
-        self.job_id, self.task = job_id, task
-        super().__init__(f"The job {job_id} ({task}) was cancelled: enqueue it again if it is still wanted")
+    def __init__(self, job_id: str, task: str, why: str = "") -> None:
+        self.job_id, self.task, self.why = job_id, task, why
+        words = f" ({why})" if why else ""
+        super().__init__(f"The job {job_id} ({task}) was cancelled{words}: enqueue it again if it is still wanted")
 
 
 class ChildFailed(JobError):

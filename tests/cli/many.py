@@ -11,7 +11,7 @@ from packhorse.cli.commands import packhorse
 
 def run(line: str) -> tuple[int, str, str]:
     """The exit code of a command, and what it wrote."""
-    ended = CliRunner().invoke(packhorse, shlex.split(line), prog_name="packhorse", auto_envvar_prefix="PACKHORSE")
+    ended = CliRunner().invoke(packhorse, shlex.split(line), prog_name="packhorse")
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
         raise ended.exception
     return ended.exit_code, ended.stdout, ended.stderr

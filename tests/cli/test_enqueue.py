@@ -102,7 +102,7 @@ async def test_what_is_wrong_is_said(folder: Shell):
     cases = {
         ("add", "a=1"): "add() does not take these arguments: missing a required argument: 'b'",
         ("add", "a=1", "b=x"): "add() does not take these arguments: Expected `int`, got `str` - at `$.b`",
-        ("ad",): "The app has no task 'ad': say one of add",
+        ("ad",): "The app has no task 'ad': did you mean 'add'?",
         ("add", "a"): "'a' is not understood: say name=value, or one JSON object for all.",
         ("add", '{"a":'): "The arguments are no JSON object: ",
         ("add", "a=1", "b=2", "--at", "soon"): "Invalid value for '--at': 'soon' is no moment: say 15m, 2h,",

@@ -41,7 +41,11 @@ LOST: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
         "shop holds 2 apps: say shop:app or shop:other",
     ),
     "no such name": ({"shop.py": APP}, ("-A", "shop:queue"), "shop has no 'queue': say shop:app"),
-    "not an app": ({"shop.py": f"{APP}x = 1\n"}, ("-A", "shop:x"), "shop:x is no App but a int: say shop:app"),
+    "not an app": (
+        {"shop.py": f"{APP}x = 1\n"},
+        ("-A", "shop:x"),
+        "shop:x is not an App, its type is int: say shop:app",
+    ),
     "nothing anywhere": ({"readme.py": APP}, (), "No app found (no module that imports packhorse in the usual places)"),
     "none in the usual places": (
         {"main.py": "import packhorse\n"},
@@ -51,7 +55,7 @@ LOST: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
     "it raises": (
         {"shop.py": "def start():\n    raise RuntimeError('no coal')\n\n\nstart()\n"},
         ("-A", "shop"),
-        "Importing 'shop' raised RuntimeError: mend it there.",
+        "Importing 'shop' raised RuntimeError: fix it there.",
     ),
     "it lacks a module": (
         {"shop.py": "import not_installed\n"},
@@ -71,7 +75,7 @@ async def test_an_app_is_found(tmp_path: Path):
     answers = dict(zip(FOUND, await forks.run(cases), strict=True))
 
     said = {name: answer.err for name, answer in answers.items()}
-    assert [name for name, words in said.items() if "The app has no task 'gone': say one of" not in words] == [], said
+    assert [name for name, words in said.items() if "The app has no task 'gone': " not in words] == [], said
     assert {answer.code for answer in answers.values()} == {2}
 
 
@@ -117,7 +121,7 @@ async def test_an_address_in_the_environment_does_not_hide_the_app_of_the_folder
 
     assert (stored.json["queue"], wrong.code, misspelt.code) == ("letters", 2, 2)
     assert "greet() does not take these arguments: Expected `int`, got `str` - at `$.times`" in wrong.err
-    assert "The app has no task 'gret': say one of greet" in misspelt.err
+    assert "The app has no task 'gret': did you mean 'greet'?" in misspelt.err
     assert "tasks without a timeout" in {finding["name"] for finding in doctor.json}
 
 
@@ -165,10 +169,10 @@ async def test_an_address_that_the_app_does_not_take_is_refused(folder: Shell):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("redis://user:hush@localhost:1/0", "Error: The store at redis://***@localhost:1/0 cannot be used: "),
+        ("redis://user:hush@localhost:1/0", "Error: The store at redis://localhost:1/0 cannot be used: "),
         (
             "postgresql://user:hush@localhost:1/db",
-            "Error: The store at postgresql://***@localhost:1/db cannot be used: ",
+            "Error: The store at postgresql://localhost:1/db cannot be used: ",
         ),
         ("sqlite:///shop.py/x.db", "Error: The store at sqlite:///shop.py/x.db cannot be used: "),
     ],
@@ -187,13 +191,18 @@ async def test_other_trouble_is_a_sentence_too(folder: Shell):
     (folder.folder / "empty.db").touch()
     check, enqueue = ("worker", "--check", "--url"), ("enqueue", "add", "--url")
     cases = ((*enqueue, "mysql://localhost"), (*check, "sqlite:///missing.db"), (*check, "sqlite:///empty.db"))
+    look = ("jobs", "ls", "-A", "shop:app", "--url", "sqlite:///missing.db")
 
-    scheme, missing, empty = await forks.run([(folder, case) for case in cases])
+    scheme, missing, empty, looked = await forks.run([(folder, case) for case in (*cases, look)])
 
     assert (scheme.code, scheme.err.count("\n")) == (2, 1)
     assert scheme.err.startswith("Error: No store serves the scheme 'mysql': use ")
     assert missing.code == 4
-    assert missing.err == "Error: There is no file missing.db: check --url, or `packhorse migrate up` makes it.\n"
+    assert (
+        missing.err
+        == f"Error: There is no file {folder.folder}/missing.db: check --url, or `packhorse migrate up` makes it.\n"
+    )
+    assert looked == missing
     assert not (folder.folder / "missing.db").exists()
     assert empty.code == 4
     assert "The layout of the store is missing: run `packhorse migrate up`" in empty.err

@@ -1,6 +1,7 @@
 """packhorse jobs ls, show and what is said when something is wrong."""
 
 import re
+from datetime import UTC, datetime, timedelta
 
 from tests.cli.scene import Scene
 
@@ -76,7 +77,7 @@ async def test_it_is_said_why_a_job_is_not_running(scene: Scene):
         "stranger": "knows the task mial",
         "behind": "key till",
         "retried": "tried again in 59m",
-        "first": "runs on ox",
+        "first": "has been running for ",
         "ready": "waits for its turn",
     }
 
@@ -84,6 +85,17 @@ async def test_it_is_said_why_a_job_is_not_running(scene: Scene):
 
     for run, why in zip(runs, reasons.values(), strict=True):
         assert why in run.json["why"]
+
+
+async def test_it_is_seen_since_when_and_how_long_a_job_has_been_running(scenes: Scene):
+    before = datetime.now(UTC)
+    told, listed = await scenes.each("jobs ls -s running --json", "jobs ls -s running")
+
+    moments = [datetime.fromisoformat(job["since"]) for job in told.json]
+    assert moments
+    assert all(before - timedelta(minutes=30) < moment <= before for moment in moments)
+    _, *rows = listed.out.splitlines()
+    assert all(re.search(r"\d\d:\d\d:\d\d \((\d+m)?\d+s\)", row) for row in rows)
 
 
 async def test_a_person_sees_the_traceback_and_the_reason(scene: Scene):

@@ -1,7 +1,13 @@
 """packhorse queues: look, pause, resume, drain, purge, wait."""
 
 import signal
+from collections.abc import AsyncIterator
+from typing import ClassVar
 
+from packhorse import App, Job
+from packhorse.cli.filters import Filters
+from packhorse.cli.queues import DRAIN
+from packhorse.cli.screen import Screen
 from packhorse.model.ids import parse_id
 from packhorse.model.job import State
 from tests.cli.scene import Scene
@@ -86,3 +92,38 @@ async def test_waiting_is_given_up_after_a_while_and_with_ctrl_c(mending: Scene)
     await store.open()
     assert await states(store, parse_id(mending.ids["paused"])) == [State.READY]
     await store.close()
+
+
+class Arriving(Filters):
+    """Filters that fit no job until all states of a drain were counted; then one is enqueued."""
+
+    looks: ClassVar[int] = 0
+
+    async def find(self, app: App) -> AsyncIterator[Job]:
+        async for job in super().find(app):
+            yield job
+        Arriving.looks += 1
+        if Arriving.looks == len(DRAIN.states):
+            await app.queue("email").enqueue("late", {})
+
+
+async def test_what_arrives_after_nothing_was_counted_is_left_alone():
+    async with App("sqlite:///:memory:") as app:
+        await DRAIN.run(app, (), Arriving(queue="email"), Screen(), yes=False)
+
+        assert [job.status for job in (await app.find()).items] == ["ready"]
+
+
+async def test_a_queue_that_nobody_knows_is_refused(mending: Scene):
+    answers = await mending.each(
+        "queues pause emial",
+        "queues resume emial",
+        "queues drain emial --yes",
+        "queues purge emial --yes",
+        "queues ls --json",
+    )
+
+    for answer in answers[:-1]:
+        said = "Error: There is no queue 'emial': no job is in it; did you mean 'email'?\n"
+        assert (answer.code, answer.err) == (1, said)
+    assert "emial" not in {queue["queue"] for queue in answers[-1].json}

@@ -2,11 +2,14 @@
 
 import pytest
 
+from packhorse import App
+from packhorse.model.effect import Put
+from packhorse.schedules.schedule import KIND
 from tests.cli.scene import Scene
 
 KEYS = {
-    "schedule", "rule", "means", "zone", "task", "queue", "state", "catch_up", "overlap", "release", "declared_in",
-    "last", "next",
+    "schedule", "rule", "means", "zone", "task", "queue", "state", "catch_up", "overlap", "release", "declared_in", "app",
+    "last", "next", "fault",
 }  # fmt: skip
 CLOCKS = """
 from datetime import UTC, datetime
@@ -126,3 +129,26 @@ async def test_if_one_of_several_is_not_there_none_is_touched(clocks: Scene):
 
     assert [ended.code for ended in refused] == [2, 2]
     assert [schedule["state"] for schedule in listed.json] == ["active"]
+
+
+async def test_a_zone_that_is_unknown_here_costs_only_its_own_schedule(clocks: Scene):
+    async with App(clocks.environment["PACKHORSE_URL"], namespace=clocks.environment["PACKHORSE_NAMESPACE"]) as app:
+        records = (await app.store()).records
+        [nightly] = await records.get(KIND, ["nightly"])
+        assert nightly is not None
+        value = nightly.value.replace(b"Europe/Paris", b"Europe/Atlantis")
+        await records.put([Put(KIND, "nightly", value, due=nightly.due)])
+    listed, table, shown, foretold, removed = await clocks.each(
+        "schedules ls --json",
+        "schedules ls",
+        "schedules show nightly --json",
+        "schedules next nightly",
+        "schedules rm nightly --yes",
+    )
+
+    states = {schedule["schedule"]: (schedule["state"], schedule["fault"] is None) for schedule in listed.json}
+    assert states == {"hourly": ("active", True), "nightly": ("cannot fire here", False), "over": ("active", True)}
+    assert "cannot fire here" in table.out
+    assert shown.json["fault"].startswith("The schedule \"tz='Europe/Atlantis'\" is refused: no such time zone")
+    assert (foretold.code, "Europe/Atlantis" in foretold.err) == (2, True)
+    assert removed.out == "Removed: nightly.\n"

@@ -1,4 +1,4 @@
-"""Every option of every command can be said in the environment, by the variable that its help names."""
+"""What chooses the app, the store and a worker's settings can be said in the environment; nothing else can."""
 
 import re
 import sys
@@ -16,7 +16,11 @@ from tests.cli.shell import Shell
 from tests.cli.test_help import PATHS, found, options
 
 SAID = {Length: "7m", Moment: "7m", Numbers: "said:7", Pair: "said=7"}
-CHOSEN = [path for path in PATHS if options(path)]
+TARGET = {"app", "url", "namespace"}
+WORKER = {
+    "queues", "concurrency", "slots", "lease", "grace", "name", "processes", "loop", "log_level", "log_format", "live",
+}  # fmt: skip
+CHOSEN = [path for path in PATHS if any(option.envvar for option in options(path))]
 Call = Callable[[tuple[str, ...]], dict[str, Any]]
 
 
@@ -67,9 +71,10 @@ def variables(path: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeyp
 def test_what_a_variable_says_reaches_the_command(
     path: tuple[str, ...], call: Call, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    usual = call(path)
+    usual, chosen = call(path), [option for option in options(path) if option.envvar]
 
-    for option, variable in zip(options(path), variables(path, capsys, monkeypatch), strict=True):
+    assert {str(option.name) for option in chosen} == (TARGET | WORKER if path == ("worker",) else TARGET)
+    for option, variable in zip(chosen, variables(path, capsys, monkeypatch), strict=True):
         before = usual[str(option.name)]
         with monkeypatch.context() as environment:
             environment.setenv(variable, given(option, before))
@@ -77,16 +82,20 @@ def test_what_a_variable_says_reaches_the_command(
 
 
 async def test_what_is_wrong_in_a_variable_is_refused_as_if_it_was_typed(folder: Shell):
-    wrong = {
-        ("jobs", "ls"): {"PACKHORSE_JOBS_LS_LIMIT": "many"},
-        ("enqueue", "add"): {"PACKHORSE_ENQUEUE_DELAY": "soon"},
-        ("worker",): {"PACKHORSE_WORKER_LOOP": "round"},
-        ("demo",): {"PACKHORSE_DEMO_LIMIT": "none"},
-    }
+    wrong = {"PACKHORSE_CONCURRENCY": "many", "PACKHORSE_LEASE": "soon", "PACKHORSE_LOOP": "round"}
+    cases = [(Shell(folder.folder, **{variable: value}), ("worker",)) for variable, value in wrong.items()]
 
-    answers = await forks.run([(Shell(folder.folder, **said), path) for path, said in wrong.items()])
-
-    for said, answer in zip(wrong.values(), answers, strict=True):
-        [variable] = said
+    for variable, answer in zip(wrong, await forks.run(cases), strict=True):
         assert answer.code == 2, variable
         assert re.search(f"Invalid value for .*'--{variable.rpartition('_')[2].lower()}'", answer.err)
+
+
+async def test_no_variable_stands_for_an_answer_or_a_filter(folder: Shell):
+    await folder.enqueue("add", a=1, b=2)
+    said = {"PACKHORSE_QUEUES_PURGE_YES": "1", "PACKHORSE_DEAD_DROP_ALL": "1", "PACKHORSE_WORKER_CHECK": "1"}
+    told = Shell(folder.folder, **said, PACKHORSE_APP="shop")
+
+    purged, dropped = await forks.run([(told, ("queues", "purge", "default")), (told, ("dead", "drop"))])
+
+    assert (purged.code, purged.err) == (2, "Error: 1 job will be removed. Say --yes to go on without being asked.\n")
+    assert (dropped.code, "Say which jobs are to be dropped" in dropped.err) == (2, True)

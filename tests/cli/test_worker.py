@@ -29,6 +29,20 @@ import gc
 async def young() -> int:
     return gc.get_threshold()[0]
 """
+ORDERS = """
+import orders
+from packhorse import App
+
+if not orders.ready:
+    raise RuntimeError("orders is not ready: prepare it before its tasks are imported")
+
+app = App()
+
+
+@app.task(name="ship", run="process")
+def ship() -> bool:
+    return orders.ready
+"""
 
 
 async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
@@ -59,7 +73,7 @@ async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
 
 async def test_without_a_word_the_app_is_looked_for(folder: Shell):
     (folder.folder / "shop.py").rename(folder.folder / "app.py")
-    worker = folder.start("worker", "--log-format", "json", PACKHORSE_CONCURRENCY="7", PACKHORSE_WORKER_GRACE="1.5")
+    worker = folder.start("worker", "--log-format", "json", PACKHORSE_CONCURRENCY="7", PACKHORSE_GRACE="1.5")
     await folder.enqueue("fail", why="no coal")
     await worker.until('"event":"dead"')
 
@@ -166,3 +180,32 @@ async def test_what_cannot_be_served_is_refused(folder: Shell):
     assert missing.code == unchecked.code == 2
     assert missing.err == "Error: uvloop needs an optional dependency: pip install 'packhorse[fast]'\n"
     assert "--json goes with --check; for log lines as JSON say --log-format json." in unchecked.err
+
+
+async def test_a_queue_that_the_app_does_not_name_is_warned_of(folder: Shell):
+    worker = folder.start("worker", "shop", "-q", "defualt,letters:x,letters:2", "--slots", "leters:3,other:2")
+
+    text = await worker.until("works on")
+    assert "WARNING The app names no queue 'defualt'; did you mean 'default'?" in text
+    assert "WARNING The app names no queue 'letters:x'; did you mean 'letters'?" in text
+    assert "'letters'; did" not in text
+    assert "WARNING --slots names 'leters', which this worker does not serve; did you mean 'letters'?" in text
+    assert "WARNING --slots names 'other', which this worker does not serve: it has no effect" in text
+
+
+async def test_a_worker_without_a_task_is_warned_of(folder: Shell):
+    folder.write("bare.py", "from packhorse import App\napp = App()\n")
+
+    assert "WARNING The app has no task" in await folder.start("worker", "bare").until("works on")
+
+
+async def test_a_child_process_imports_what_the_worker_was_given_before_its_tasks(folder: Shell):
+    """As a site of Django does: the tasks cannot be imported before the module of the worker has prepared things."""
+    folder.write("orders/__init__.py", "ready = False\n")
+    folder.write("orders/tasks.py", ORDERS)
+    folder.write("site_jobs.py", "import orders\norders.ready = True\nfrom orders.tasks import app\n")
+    worker = folder.start("worker", "site_jobs:app", "--log-level", "debug")
+
+    done = await folder.run("enqueue", "-A", "site_jobs", "ship", "--wait")
+
+    assert (done.code, done.out) == (0, "true\n"), worker.text

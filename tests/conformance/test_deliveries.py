@@ -6,7 +6,7 @@ from packhorse.model.effect import Enqueue
 from packhorse.model.job import State
 from packhorse.model.lease import Settlement
 from packhorse.model.reason import WaitReason
-from tests.making import DEAD, HOUR, Done, Held, Wait, delivered, end, new, one, put_in, state, states, take
+from tests.making import DEAD, Done, Held, Wait, delivered, end, lose, new, one, put_in, state, states, take
 
 
 async def running_family(store) -> list:
@@ -34,13 +34,13 @@ async def test_a_child_that_ends_before_its_parent_in_one_call_is_delivered(stor
     assert (await one(store, parent.id)).delivered == 1
 
 
-async def test_a_child_that_ends_after_its_parent_in_one_call_is_not_delivered(store):
+async def test_a_child_that_ends_after_its_parent_in_one_call_is_delivered(store):
     parent, child = await running_family(store)
 
     await store.jobs.exchange([Settlement(parent, DEAD), Settlement(child, Done(b"1"))])
 
-    assert await delivered(store, parent.id, child.id) is None
-    assert (await one(store, parent.id)).delivered == 0
+    assert await delivered(store, parent.id, child.id) == b"done 1"
+    assert (await one(store, parent.id)).delivered == 1
 
 
 async def test_a_child_cancelled_before_its_parent_in_one_call_is_delivered(store):
@@ -53,13 +53,14 @@ async def test_a_child_cancelled_before_its_parent_in_one_call_is_delivered(stor
     assert await states(store, parent, child) == [State.CANCELLED, State.CANCELLED]
 
 
-async def test_a_child_cancelled_after_its_parent_in_one_call_is_not_delivered(store):
+async def test_a_child_cancelled_after_its_parent_in_one_call_is_delivered(store):
     parent, [child] = await waiting_family(store, 1)
 
     await store.jobs.cancel([parent, child])
 
-    assert await delivered(store, parent, child) is None
-    assert (await one(store, parent)).delivered == 0
+    assert await delivered(store, parent, child) == b"cancelled"
+    assert (await one(store, parent)).delivered == 1
+    assert await states(store, parent, child) == [State.CANCELLED, State.CANCELLED]
 
 
 async def test_a_family_dropped_in_one_call_leaves_nothing(store):
@@ -97,9 +98,7 @@ async def test_children_that_end_in_one_call_are_each_counted(store, clock, verb
     if verb == "settle":
         await store.jobs.exchange([Settlement(lease, Done()) for lease in await take(store)])
     elif verb == "reap":
-        await take(store)
-        clock.turn(HOUR)
-        await store.jobs.reap(10, max_lost=1)
+        await lose(store, clock, 1, max_lost=1)
     else:
         await getattr(store.jobs, verb)(children)
 
@@ -118,7 +117,7 @@ async def test_several_families_end_in_one_call(store):
     ]  # fmt: skip
 
 
-async def test_a_replayed_parent_counts_only_what_was_delivered_while_it_had_not_ended(store):
+async def test_a_replayed_parent_counts_what_was_delivered_after_it_had_ended(store):
     parent, child = await running_family(store)
     await store.jobs.exchange([Settlement(parent, DEAD), Settlement(child, Done())])
     await store.jobs.replay([parent.id])
@@ -126,4 +125,4 @@ async def test_a_replayed_parent_counts_only_what_was_delivered_while_it_had_not
 
     await end(store, again, Wait(WaitReason.CHILDREN, children=1))
 
-    assert await state(store, parent.id) is State.WAITING
+    assert await state(store, parent.id) is State.READY

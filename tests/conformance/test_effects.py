@@ -55,7 +55,7 @@ async def test_a_held_job_keeps_its_lease_while_its_effects_are_written(store, c
 
     assert verdict is Verdict.WRITTEN
     held = await one(store, job)
-    assert (held.state, held.since, held.attempt) == (State.RUNNING, lease.until, 1)
+    assert (held.state, held.until, held.attempt) == (State.RUNNING, lease.until, 1)
     assert await state(store, child.id) is State.SCHEDULED
     assert len(await store.streams.read("news")) == 1
     assert await value(store) == b"1"

@@ -13,11 +13,13 @@ from tests.making import (
     Again,
     Cancelled,
     Done,
+    Held,
     Wait,
     delivered,
     end,
     found,
     laned,
+    lapse,
     new,
     new_id,
     one,
@@ -97,7 +99,7 @@ async def test_a_cancelled_job_is_kept_as_the_caller_says(store, clock):
     await store.jobs.cancel(jobs[1:], keep=Keep(10, HOUR))
     clock.turn(MINUTE + 1)
 
-    assert await store.jobs.prune(10) == 1
+    assert (await store.jobs.prune(10)).jobs == 1
     assert await states(store, *jobs) == [None, CANCELLED]
 
 
@@ -193,8 +195,8 @@ async def test_a_replayed_job_runs_like_a_new_one(store):
 async def test_a_stale_token_cannot_settle_a_replayed_job(store, clock):
     [job] = await put_in(store, new())
     [first] = await take(store)
-    clock.to(first.until + 1)
-    await store.jobs.reap(10, max_lost=1)
+    await end(store, first, Held(1))
+    await lapse(store, clock, max_lost=1)
     await store.jobs.replay([job])
     await take(store)
 
@@ -312,12 +314,16 @@ async def test_no_ids_are_no_trouble(store, verb):
     assert await getattr(store.jobs, verb)([]) == []
 
 
-async def test_register_interest_in_the_end_of_jobs_for_a_time_and_answer_those_that_have_ended_already(store):
+async def test_register_interest_in_the_end_of_jobs_for_a_time_and_answer_those_that_have_ended_already_and_none_for_unknown_ones(
+    store,
+):
     done, dead, off, ready = await put_in(store, new(), new(), new(), new(priority=99))
+    unknown = new_id()
     await run(store, Done(b"1"))
     await run(store, DEAD)
     await store.jobs.cancel([off])
 
-    ended = await store.jobs.watch([done, ready, off, new_id(), dead], MINUTE)
+    ended = await store.jobs.watch([done, ready, off, unknown, dead, done], MINUTE)
 
-    assert {job.id: job for job in ended} == {job: await one(store, job) for job in (done, off, dead)}
+    assert ended == {unknown: None, **{job: await one(store, job) for job in (done, off, dead)}}
+    assert await store.jobs.watch([], MINUTE) == {}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from packhorse.model.effect import Enqueue
-from packhorse.model.job import State
+from packhorse.model.job import Keep, State
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.reason import WaitReason
 from packhorse.model.record import DELIVERED
@@ -22,6 +22,7 @@ from tests.making import (
     ask,
     delivered,
     end,
+    lose,
     new,
     new_id,
     one,
@@ -128,10 +129,8 @@ async def test_a_dropped_child_is_delivered(store):
 
 async def test_a_poisoned_child_is_delivered(store, clock):
     parent, [child] = await family(store)
-    [lease] = await take(store)
-    clock.to(lease.until + 1)
 
-    await store.jobs.reap(10, max_lost=1)
+    await lose(store, clock, 1, max_lost=1)
 
     assert await delivered(store, parent, child) == b"dead"
     assert await state(store, parent) is State.READY
@@ -166,35 +165,6 @@ async def test_what_is_no_end_is_not_delivered(store, outcome):
     await run(store, outcome)
 
     assert await delivered(store, parent, child) is None
-    assert await state(store, parent) is State.WAITING
-
-
-async def test_a_replayed_child_overwrites_its_delivery_and_is_not_counted_again(store, clock):
-    parent, [child, other] = await family(store, 2)
-    await run(store, DEAD)
-    [before] = await store.records.get(DELIVERED, [f"{parent.hex()}/{child.hex()}"])
-    await store.jobs.cancel([other])
-    await take(store)
-    await store.jobs.replay([child])
-    clock.turn(SECOND)
-
-    await run(store, Done(b"1"))
-
-    [after] = await store.records.get(DELIVERED, [f"{parent.hex()}/{child.hex()}"])
-    assert (after.value, after.version > before.version) == (b"done 1", True)
-    assert (await one(store, parent)).delivered == 2
-
-
-async def test_a_replayed_child_does_not_stand_for_its_sibling(store):
-    parent, [child, _] = await family(store, 2)
-    await run(store, DEAD)
-    await store.jobs.replay([child])
-    [_, again] = await take(store)
-    assert again.id == child
-
-    await end(store, again, Done())
-
-    assert (await one(store, parent)).delivered == 1
     assert await state(store, parent) is State.WAITING
 
 
@@ -289,15 +259,20 @@ async def test_a_second_wait_counts_the_children_of_the_first(store):
     assert await state(store, parent) is State.READY
 
 
-async def test_a_parent_that_has_ended_gets_no_deliveries(store):
+async def test_a_parent_that_has_ended_is_told_of_its_children_as_long_as_it_is_kept(store, clock):
     [parent] = await put_in(store, new("parent"))
-    child = new("child", parent=parent)
-    await run(store, Done(), Enqueue(child))
+    first, second = new("child", parent=parent), new("child", parent=parent)
+    await run(store, Done(keep=Keep(0, 0)), Enqueue(first), Enqueue(second))
 
     await run(store, Done(b"1"))
 
-    assert await delivered(store, parent, child.id) is None
-    assert (await one(store, parent)).state is State.DONE
+    assert await delivered(store, parent, first.id) == b"done 1"
+    told = await one(store, parent)
+    assert (told.state, told.delivered) == (State.DONE, 1)
+    clock.turn(SECOND)
+    await store.jobs.prune(10)
+    await run(store, Done(b"2"))
+    assert (await store.records.find(DELIVERED)).items == ()
 
 
 async def test_a_child_of_nobody_ends_like_any_other(store):

@@ -1,20 +1,24 @@
 """What may happen to a job on its way through a lane: waits, losses, cancels, drops, replays, children."""
 
+from itertools import chain
+
 import pytest
 
-from packhorse.model.effect import Enqueue, Put
+from packhorse.model.effect import Put
 from packhorse.model.job import State
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.making import (
     DEAD,
     HOUR,
+    MINUTE,
     Again,
     Done,
     Wait,
     drain,
     end,
     laned,
+    lose,
     new,
     one,
     put_in,
@@ -57,10 +61,8 @@ async def test_a_job_taken_back_runs_before_those_behind_it(store, clock):
 
 async def test_a_poisoned_job_hands_on_its_slot(store, clock):
     jobs = await put_in(store, laned(), laned())
-    [lease] = await take(store)
-    clock.to(lease.until + 1)
 
-    await store.jobs.reap(10, max_lost=1)
+    await lose(store, clock, 1, max_lost=1)
 
     assert await states(store, *jobs) == [State.DEAD, READY]
 
@@ -170,12 +172,48 @@ async def test_a_parent_waiting_for_children_holds_no_slot_before_its_first_run(
     assert await states(store, parent, other) == [WAITING, READY]
 
 
-async def test_a_parent_that_spread_its_children_keeps_its_slot_while_it_waits(store):
-    [parent, behind] = await put_in(store, laned(), laned())
-    child = new(parent=parent)
-    await run(store, Wait(WaitReason.CHILDREN, children=1), Enqueue(child))
-    assert await state(store, behind) is WAITING
+@pytest.mark.parametrize("how", ["promoted", "replayed", "parent"])
+@pytest.mark.parametrize("paused", [True, False], ids=["paused", "going"])
+async def test_a_promoted_or_replayed_job_and_a_parent_whose_children_have_ended_stands_behind_jobs_of_its_lane_whose_moment_has_come(
+    store, clock, how, paused
+):
+    late = laned(delay=HOUR) if how == "promoted" else laned(children=int(how == "parent"))
+    child = new(queue="other", parent=late.id)
+    await put_in(store, late, child)
+    if how == "replayed":
+        await run(store, DEAD)
+    if paused:
+        await store.queues.pause(["default"])
+    first, second = await put_in(store, laned(delay=2 * MINUTE), laned(delay=MINUTE))
+    clock.turn(3 * MINUTE)
+    match how:
+        case "promoted":
+            assert await store.jobs.promote([late.id]) == [True]
+        case "replayed":
+            assert await store.jobs.replay([late.id]) == [True]
+        case "parent":
+            await run(store, Done(), queue="other")
+    [last] = await put_in(store, laned())
+    await store.queues.resume(["default"])
 
-    await run(store, Done())
+    assert await drain(store) == [second, first, late.id, last]
 
-    assert await drain(store) == [parent, behind]
+
+async def test_many_jobs_of_a_lane_that_came_due_are_not_overtaken_by_one_that_is_promoted(store, clock):
+    late = laned(delay=HOUR, lane_limit=502)
+    await put_in(store, late)
+    due = [await put_in(store, *(laned(delay=MINUTE, lane_limit=502) for _ in range(count))) for count in (500, 1)]
+    clock.turn(2 * MINUTE)
+    assert await store.jobs.promote([late.id]) == [True]  # more came due than one call moves
+
+    ran = [lease.id for _ in range(3) for lease in await take(store, 500)]
+
+    assert ran == [*chain.from_iterable(due), late.id]
+
+
+async def test_jobs_that_fall_due_at_the_same_moment_come_by_arrival_whether_they_have_a_lane_or_not(store, clock):
+    moment = clock.now() + MINUTE
+    ids = await put_in(store, *(laned(f"lane {n}", at=moment) if n % 2 else new(at=moment) for n in range(6)))
+    clock.turn(HOUR)
+
+    assert [lease.id for lease in await take(store)] == ids

@@ -127,6 +127,36 @@ async def test_a_retry_keeps_its_slot_so_order_in_a_lane_survives_retries(store,
     assert await drain(store) == jobs
 
 
+async def test_a_job_that_waits_for_children_hands_its_slot_to_the_next_in_line_and_asks_its_lane_again_when_they_have_ended(
+    store, clock
+):
+    parent, following = await put_in(store, laned(), laned())
+    [lease] = await take(store)
+    child = laned(parent=parent)
+    await end(store, lease, Wait(WaitReason.CHILDREN, children=1), Enqueue(child))
+    assert await states(store, parent, following, child.id) == [WAITING, READY, WAITING]
+    clock.turn(SECOND)
+
+    [second] = await take(store)
+    [behind] = await put_in(store, laned())
+    await end(store, second, Done())
+    assert await states(store, parent, following, child.id, behind) == [WAITING, State.DONE, READY, WAITING]
+    assert await drain(store) == [child.id, behind, parent]
+    assert {state for state, count in (await store.jobs.count())["default"].items() if count} == {State.DONE}
+
+
+@pytest.mark.parametrize("ending", ["cancel", "drop"])
+async def test_a_laned_job_that_waits_for_children_and_is_ended_frees_no_slot_twice(store, ending):
+    parent, following, last = await put_in(store, laned(), laned(), laned())
+    [lease] = await take(store)
+    await end(store, lease, Wait(WaitReason.CHILDREN, children=1))
+
+    await getattr(store.jobs, ending)([parent])
+
+    assert await states(store, following, last) == [READY, WAITING]
+    assert await drain(store) == [following, last]
+
+
 async def test_a_newcomer_does_not_overtake_a_scheduled_retry(store, clock):
     [first] = await put_in(store, laned())
     await run(store, Again(delay=MINUTE))
@@ -244,3 +274,47 @@ async def test_two_workers_never_run_two_of_a_lane_at_once(store, second):
 
     assert ran == {lane: [job.id for job in jobs if job.lane == lane] for lane in lanes}
     assert {job.state for job in await found(store)} == {State.DONE}
+
+
+async def test_a_job_of_a_lane_whose_moment_has_come_is_not_overtaken_by_one_that_is_enqueued_later(store, clock):
+    [first] = await put_in(store, laned(delay=MINUTE))
+    clock.turn(HOUR)
+    later = await put_in(store, laned(), laned())
+    [last] = await put_in(store, laned(delay=MINUTE))
+    clock.turn(HOUR)
+
+    assert await drain(store) == [first, *later, last]
+
+
+async def test_a_due_job_of_a_lane_is_not_overtaken_while_its_queue_is_paused(store, clock):
+    await store.queues.pause(["default"])
+    [first] = await put_in(store, laned(delay=MINUTE))
+    for _ in range(3):
+        clock.turn(MINUTE)
+        assert await take(store) == []
+    [later] = await put_in(store, laned())
+    clock.turn(MINUTE)
+    await store.queues.resume(["default"])
+
+    assert await drain(store) == [first, later]
+
+
+async def test_more_due_jobs_of_a_lane_than_are_moved_at_once_are_not_overtaken(store, clock):
+    due = []
+    for _ in range(2):
+        due += await put_in(store, *(laned(delay=MINUTE, lane_limit=1000) for _ in range(300)))
+        clock.turn(SECOND)
+    clock.turn(HOUR)
+    [last] = await put_in(store, laned(lane_limit=1000))
+    clock.turn(HOUR)
+
+    taken = [lease.id for _ in range(7) for lease in await take(store, 100)]
+    assert taken == [*due, last]
+
+
+async def test_jobs_that_are_ready_at_the_same_moment_are_leased_in_the_order_of_arrival(store, clock):
+    [first] = await put_in(store, new(delay=MINUTE))
+    clock.turn(MINUTE)
+    [second] = await put_in(store, new())
+
+    assert await drain(store) == [first, second]

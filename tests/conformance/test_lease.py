@@ -7,6 +7,7 @@ import pytest
 from packhorse.model.effect import Enqueue
 from packhorse.model.job import LEASE, State
 from packhorse.model.lease import Ask, Settlement, Share, Verdict
+from packhorse.model.page import Filter
 from tests.making import (
     HOUR,
     MINUTE,
@@ -111,6 +112,40 @@ async def test_each_lease_counts_an_attempt(store, clock):
     assert (await one(store, job)).attempt == 2
 
 
+async def test_a_running_job_shows_since_when_it_is_leased_and_when_its_lease_runs_out(store, clock):
+    jobs = await put_in(store, new(), new(lane="a"), new(delay=SECOND))  # ready, with a slot, and come due
+    assert {(await one(store, job)).until for job in jobs} == {None}
+    clock.turn(MINUTE)
+    claimed = clock.now()
+    leases = await take(store)
+    clock.turn(SECOND)
+
+    found = [await one(store, job) for job in jobs]
+    assert [(job.since, job.until) for job in found] == [(claimed, claimed + LEASE)] * 3
+    assert [(lease.claimed, lease.until) for lease in leases] == [(claimed, claimed + LEASE)] * 3
+    assert {job.since for job in (await store.jobs.find(Filter(state=State.RUNNING))).items} == {claimed}
+
+    for lease in leases:
+        await end(store, lease, Again())
+    assert {(await one(store, job)).until for job in jobs} == {None}
+    clock.turn(SECOND)
+    again = clock.now()
+    await take(store)
+    assert {(await one(store, job)).since for job in jobs} == {again}
+
+
+async def test_a_repeated_ask_shows_since_when_its_jobs_are_leased(store, clock):
+    [job] = await put_in(store, new())
+    asked = ask()
+    claimed = clock.now()
+    await store.jobs.exchange([], asked)
+    clock.turn(SECOND)
+
+    [lease] = (await store.jobs.exchange([], asked)).leases
+
+    assert (lease.claimed, (await one(store, job)).since) == (claimed, claimed)
+
+
 async def test_a_lease_lasts_as_long_as_asked_for(store, clock):
     [job] = await put_in(store, new())
     clock.turn(SECOND)
@@ -119,7 +154,7 @@ async def test_a_lease_lasts_as_long_as_asked_for(store, clock):
 
     running = await one(store, job)
     assert lease.until == clock.now() + MINUTE
-    assert (running.state, running.since, running.worker) == (State.RUNNING, lease.until, WORKER)
+    assert (running.state, running.until, running.worker) == (State.RUNNING, lease.until, WORKER)
 
 
 async def test_each_lease_has_the_token_of_its_ask(store):

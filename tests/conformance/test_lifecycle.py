@@ -112,7 +112,8 @@ async def test_changes_are_packed_into_the_same_bytes_by_every_store(store):
 async def test_losses_are_packed_into_the_same_bytes_by_every_store(store, clock):
     jobs = await put_in(store, *(new() for _ in range(4)))
     for n in range(4):
-        await store.jobs.exchange((), ask(1, lease=(4 - n) * MINUTE))
+        [lease] = (await store.jobs.exchange((), ask(1, lease=(4 - n) * MINUTE))).leases
+        await end(store, lease, Held(1))
     await store.jobs.cancel([jobs[1], jobs[3]])
     clock.turn(HOUR)
     before = await now(store)
@@ -209,7 +210,7 @@ async def test_losses_are_told_with_what_became_of_the_jobs(store, clock):
 
 async def test_a_poisoned_job_is_told_as_lost_and_dead(store, clock):
     [job] = await put_in(store, new())
-    await take(store)
+    await run(store, Held(1))
     clock.turn(HOUR)
     before = await now(store)
 

@@ -49,7 +49,7 @@ async def test_answer_each_id_with_all_that_is_known_of_its_job_or_none(store, c
     assert none is None
     assert job == Job(
         id=wish.id, task="mail.send", queue="mail", payload=b"[1]", headers=b'{"a":1}', priority=3, born=born,
-        state=State.RUNNING, since=lease.until, tenant="acme", lane="a", lane_limit=2, parent=parent, unique="k",
+        state=State.RUNNING, since=lease.claimed, until=lease.until, tenant="acme", lane="a", lane_limit=2, parent=parent, unique="k",
         attempt=2, worker=WORKER, cancelling=True, progress=b"50",
         failures=(Failure("Broken", "oops", "", 1, clock.now()),),
     )  # fmt: skip

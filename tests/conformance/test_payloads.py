@@ -99,7 +99,7 @@ async def test_a_text_as_large_as_the_cap_comes_back(store, text):
 
 
 async def test_several_large_payloads_go_in_one_call(store):
-    jobs = await put_in(store, *(new(payload=b"%d" % number * caps.PAYLOAD) for number in range(6)))
+    jobs = await put_in(store, *(new(payload=b"%d" % number * caps.PAYLOAD) for number in range(3)))
 
     leases = await take(store)
 

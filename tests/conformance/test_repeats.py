@@ -22,6 +22,7 @@ from tests.making import (
     ask,
     end,
     found,
+    lapse,
     new,
     one,
     put_in,
@@ -155,11 +156,10 @@ async def test_a_lease_taken_back_and_settled_by_another_is_lost_not_repeated(st
 @pytest.mark.parametrize("cancelling", [True, False])
 async def test_a_lease_whose_loss_ended_the_job_is_lost_not_repeated(store, clock, cancelling):
     [job] = await put_in(store, new())
-    [lease] = await take(store)
+    lease = await run(store, Held(1))
     if cancelling:
         await store.jobs.cancel([job])
-    clock.to(lease.until + 1)
-    await store.jobs.reap(10, max_lost=1)
+    await lapse(store, clock, max_lost=1)
 
     assert await end(store, lease, Done(b"1")) is Verdict.LOST
 
@@ -247,7 +247,7 @@ async def test_the_same_ask_again_counts_no_attempt_and_extends_no_lease(store, 
     [again] = (await store.jobs.exchange([], wish)).leases
 
     running = await one(store, job)
-    assert (running.attempt, running.since) == (1, lease.until)
+    assert (running.attempt, running.until) == (1, lease.until)
     assert (again.attempt, again.until) == (1, lease.until)
 
 
@@ -333,3 +333,35 @@ async def test_asks_of_several_workers_are_repeated_apart(store):
     again = [(await store.jobs.exchange([], wish)).leases for wish in wishes]
 
     assert again == first
+
+
+async def test_an_ask_below_the_last_one_of_its_worker_gets_nothing(store):
+    await put_in(store, new(), new())
+    [first] = (await store.jobs.exchange((), ask(1, number=2))).leases
+
+    late = await store.jobs.exchange((), ask(1, number=1))
+
+    assert late.leases == ()
+    assert late.more
+    assert [lease.id for lease in await take(store, worker=OTHER)] != [first.id]
+
+
+async def test_an_ask_that_got_nothing_when_it_was_made_again_gets_nothing_later(store):
+    wanted = ask(1, number=1)
+    assert (await store.jobs.exchange((), msgspec.structs.replace(wanted, again=True))).leases == ()
+    [job] = await put_in(store, new())
+
+    assert (await store.jobs.exchange((), wanted)).leases == ()
+    [lease] = (await store.jobs.exchange((), ask(1, number=2))).leases
+    assert lease.id == job
+    assert (await store.jobs.exchange((), wanted)).leases == ()
+
+
+async def test_an_ask_made_again_before_its_first_copy_gets_what_is_there(store):
+    [job] = await put_in(store, new())
+    wanted = ask(1, number=1)
+
+    [lease] = (await store.jobs.exchange((), msgspec.structs.replace(wanted, again=True))).leases
+    [same] = (await store.jobs.exchange((), wanted)).leases
+
+    assert (lease.id, same) == (job, lease)

@@ -78,7 +78,7 @@ async def test_a_stale_token_changes_nothing_and_comes_back_as_lost(store, clock
 
     assert verdict is Verdict.LOST
     still = await one(store, job)
-    assert (still.state, still.worker, still.since) == (State.RUNNING, OTHER, second.until)
+    assert (still.state, still.worker, still.until) == (State.RUNNING, OTHER, second.until)
     assert await store.streams.read("news") == []
 
 
@@ -240,6 +240,21 @@ async def test_a_dead_job_keeps_its_reason_and_its_failure(store, clock):
     assert dead.failures[-1] == Failure("Last", "for good", "", 2, clock.now())
 
 
+async def test_a_cancelled_job_keeps_its_failure_if_it_has_one(store, clock):
+    [told, plain] = await put_in(store, new(), new())
+    leases = await take(store)
+    clock.turn(SECOND)
+
+    await end(store, leases[0], Cancelled(error=failure("Cancel", "nobody wants it")))
+    repeated = await end(store, leases[0], Cancelled(error=failure("Cancel", "nobody wants it")))
+    await end(store, leases[1], Cancelled())
+
+    found = await one(store, told)
+    assert (found.state, found.since, repeated) == (State.CANCELLED, clock.now(), Verdict.REPEATED)
+    assert found.failures == (Failure("Cancel", "nobody wants it", "", 1, clock.now()),)
+    assert (await one(store, plain)).failures == ()
+
+
 @pytest.mark.parametrize("reason", list(DeadReason))
 async def test_a_dead_job_shows_each_reason(store, reason):
     [job] = await put_in(store, new())
@@ -264,14 +279,40 @@ async def test_a_retry_or_a_wait_of_a_job_that_is_to_be_cancelled_ends_it_as_can
     await store.jobs.cancel(jobs)
 
     verdicts = (await store.jobs.exchange([
-        Settlement(retry, Again(delay=MINUTE, error=BROKEN), (Publish("news", b"1"),)),
+        Settlement(retry, Again(delay=MINUTE, error=BROKEN)),
         Settlement(wait, Wait(WaitReason.INTERVENTION)),
     ])).verdicts  # fmt: skip
 
     assert verdicts == (Verdict.WRITTEN, Verdict.WRITTEN)
     assert await states(store, *jobs) == [State.CANCELLED, State.CANCELLED]
     assert [failure.type for failure in (await one(store, jobs[0])).failures] == ["Broken"]
-    assert len(await store.streams.read("news")) == 1
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Again(error=BROKEN),
+        Again(delay=MINUTE),
+        Wait(WaitReason.INTERVENTION),
+        Wait(WaitReason.CHILDREN, children=1),
+        Wait(WaitReason.SIGNAL, On("kind", "key")),
+    ],
+)
+async def test_effects_of_a_retry_or_a_wait_that_ends_as_cancelled_are_dropped(store, outcome):
+    [job, other] = await put_in(store, new(), new())
+    lease, neighbour = await take(store)
+    await store.jobs.cancel([job])
+    child = new("child", parent=job)
+    effects = (Enqueue(child), Publish("news", b"1"), Put("kind", "key", b"1"))
+    kept = (Enqueue(new("kept")), Publish("news", b"2"), Put("kind", "kept", b"2"))
+
+    answer = await store.jobs.exchange([Settlement(lease, outcome, effects), Settlement(neighbour, Again(), kept)])
+
+    assert answer.verdicts == (Verdict.WRITTEN, Verdict.WRITTEN)
+    assert await states(store, job, other, child.id) == [State.CANCELLED, State.READY, None]
+    assert [event.data for event in await store.streams.read("news")] == [b"2"]
+    assert [record and record.value for record in await store.records.get("kind", ["key", "kept"])] == [None, b"2"]
+    assert (await store.jobs.count())["default"][State.READY] == 2
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """What an attempt writes and its settlement are committed together, where there are transactions; elsewhere it is refused."""
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from packhorse.errors import InvalidOption, NoTransactions, TransactionOver, TransactionTooLong
@@ -277,3 +280,49 @@ async def test_a_transaction_that_makes_work_wakes_a_worker(store, sql):
     async with asyncio.timeout(20):
         await waking
     await hints.aclose()
+
+
+SETTINGS = {  # a statement that sets something for the whole connection, and a question with its answer on a new one
+    "postgres": [
+        ("create temp table {table} (id integer, name text)", "select count(*) from pg_class where relpersistence = 't'", 0),
+        ("set statement_timeout = 4000", "select setting from pg_settings where name = 'statement_timeout'", "0"),
+        ("set role pg_read_all_data", "select current_user = session_user", True),
+        ("set session authorization pg_read_all_data", "select current_user = session_user", True),
+        ("select pg_advisory_lock(7)", "select count(*) from pg_locks where locktype = 'advisory' and objid = 7", 0),
+        ("prepare leftover as select 1", "select count(*) from pg_prepared_statements where name = 'leftover'", 0),
+        ("listen leftover", "select count(*) from pg_listening_channels()", 0),
+    ],
+    "sqlite": [
+        ("create temp table {table} (id integer, name text)", "select count(*) from sqlite_temp_master", 0),
+        ("pragma query_only = on", "pragma query_only", 0),
+        ("pragma ignore_check_constraints = on", "pragma ignore_check_constraints", 0),
+        ("pragma recursive_triggers = on", "pragma recursive_triggers", 0),
+        ("pragma case_sensitive_like = on", "select 'a' like 'A'", 1),
+    ],
+}  # fmt: skip
+CASES = [
+    pytest.param(kind, *case, id=f"{kind}: {case[0]}")
+    for kind in business.KINDS
+    for case in SETTINGS["sqlite" if kind == "memory" else kind]
+]
+
+
+@pytest.mark.parametrize(("kind", "set_it", "question", "answer"), CASES)
+@pytest.mark.parametrize("ending", ["settled", "rolled back"])
+async def test_nothing_that_a_transaction_sets_on_its_connection_meets_the_next_one(
+    store, sql, set_it, question, answer, ending
+):
+    lease, other = await leased(store), await leased(store)
+    first = store.transaction(LONG)
+    await first.fetch(set_it.format(table=TABLE))
+    if ending == "settled":
+        with contextlib.suppress(sqlite3.OperationalError, asyncpg.PostgresError):  # some keep itself from writing
+            await first.settle(Settlement(lease, Done()))
+    await first.roll_back()
+
+    second = store.transaction(LONG)
+    [found] = await second.fetch(question)
+    assert found[0] == answer
+    assert await second.execute(sql, 1, "one") == 1
+    assert await second.settle(Settlement(other, Done())) is Verdict.WRITTEN
+    assert await rows(store) == [1]

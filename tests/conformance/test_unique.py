@@ -19,6 +19,7 @@ from tests.making import (
     end,
     found,
     laned,
+    lose,
     new,
     new_id,
     one,
@@ -78,7 +79,7 @@ async def test_a_unique_window_outlives_every_end_of_its_job(store, verb):
     [holder] = await put_in(store, new(unique=WINDOW))
     if verb == "prune":
         await run(store, Done(keep=Keep(0, 0)))
-        assert await store.jobs.prune(10) == 1
+        assert (await store.jobs.prune(10)).jobs == 1
     else:
         await getattr(store.jobs, verb)([holder])
 
@@ -187,14 +188,10 @@ async def test_what_is_no_end_keeps_the_key(store, outcome):
 
 async def test_a_job_taken_back_keeps_its_key_and_a_poisoned_one_frees_it(store, clock):
     [holder] = await put_in(store, new(unique=FINISHED))
-    [lease] = await take(store)
-    clock.to(lease.until + 1)
-    await store.jobs.reap(10)
+    await lose(store, clock)
     assert await store.jobs.enqueue([new(unique=FINISHED)]) == [Receipt(holder, False)]
-    [lease] = await take(store)
-    clock.to(lease.until + 1)
 
-    await store.jobs.reap(10, max_lost=2)
+    await lose(store, clock, 1, max_lost=2)
 
     assert await state(store, holder) is State.DEAD
     assert await free(store)

@@ -1,6 +1,4 @@
-"""Keeping leases, taking them back, releasing what waits, and notes of progress."""
-
-import asyncio
+"""Keeping leases, releasing what waits, and notes of progress."""
 
 import msgspec
 import pytest
@@ -8,23 +6,22 @@ import pytest
 from packhorse.errors import InvalidInput
 from packhorse.model.effect import Put
 from packhorse.model.ids import new_token
-from packhorse.model.job import Keep, State
-from packhorse.model.lease import Lost, Renewed, Verdict
+from packhorse.model.job import State
+from packhorse.model.lease import Renewed, Verdict
 from packhorse.model.outcome import On
-from packhorse.model.reason import DeadReason, WaitReason
+from packhorse.model.reason import WaitReason
 from tests.making import (
     HOUR,
     MINUTE,
     OTHER,
     SECOND,
-    WORKER,
-    Again,
     Done,
     Held,
     Wait,
     ask,
     end,
     laned,
+    lapse,
     new,
     one,
     put_in,
@@ -35,12 +32,6 @@ from tests.making import (
 )
 
 
-async def lapse(store, clock, **options) -> list[Lost]:
-    """Let every lease run out and take it back."""
-    clock.turn(HOUR)
-    return await store.jobs.reap(1000, **options)
-
-
 async def test_extend_leases_by_this_duration_from_now(store, clock):
     jobs = await put_in(store, new(), new())
     leases = await take(store)
@@ -49,7 +40,24 @@ async def test_extend_leases_by_this_duration_from_now(store, clock):
     renewed = await store.jobs.renew(leases, MINUTE)
 
     assert renewed == [Renewed.KEPT, Renewed.KEPT]
-    assert [(await one(store, job)).since for job in jobs] == [clock.now() + MINUTE] * 2
+    assert [(await one(store, job)).until for job in jobs] == [clock.now() + MINUTE] * 2
+
+
+async def test_a_renewal_does_not_change_since_when_a_job_is_running(store, clock):
+    [job] = await put_in(store, new())
+    wish = ask()
+    [lease] = (await store.jobs.exchange([], wish)).leases
+    claimed = clock.now()
+    for _ in range(2):
+        clock.turn(SECOND)
+        await store.jobs.renew([lease], HOUR)
+    await end(store, lease, Held(1))
+    await store.jobs.cancel([job])
+
+    running = await one(store, job)
+    assert (running.since, running.until) == (claimed, clock.now() + HOUR)
+    [again] = (await store.jobs.exchange([], wish)).leases
+    assert (again.claimed, again.until) == (claimed, clock.now() + HOUR)
 
 
 async def test_a_renewed_lease_is_not_taken_back_at_its_old_end(store, clock):
@@ -85,7 +93,7 @@ async def test_a_lease_that_is_gone_or_has_another_token_is_lost(store, clock):
 
     lost = Renewed.LOST
     assert renewed == [lost, Renewed.KEPT, lost, lost, lost]
-    assert (await one(store, odd.id)).since > clock.now() + MINUTE
+    assert (await one(store, odd.id)).until > clock.now() + MINUTE
 
 
 async def test_a_lease_that_another_worker_holds_now_is_lost(store, clock):
@@ -95,7 +103,7 @@ async def test_a_lease_that_another_worker_holds_now_is_lost(store, clock):
     [second] = await take(store, worker=OTHER)
 
     assert await store.jobs.renew([lease], HOUR) == [Renewed.LOST]
-    assert (await one(store, job)).since == second.until
+    assert (await one(store, job)).until == second.until
 
 
 async def test_a_lease_that_ran_out_but_was_not_taken_back_is_kept(store, clock):
@@ -117,7 +125,7 @@ async def test_a_lease_of_a_job_that_is_to_be_cancelled_is_extended_and_says_so(
 
     assert await store.jobs.renew([lease], MINUTE) == [Renewed.CANCELLING]
 
-    assert (await one(store, job)).since == clock.now() + MINUTE
+    assert (await one(store, job)).until == clock.now() + MINUTE
 
 
 async def test_a_renewal_leaves_held_steps_as_they_are(store):
@@ -132,134 +140,6 @@ async def test_a_renewal_leaves_held_steps_as_they_are(store):
 
 async def test_no_leases_to_renew_are_no_trouble(store):
     assert await store.jobs.renew([], MINUTE) == []
-
-
-async def test_take_back_leases_that_ran_out_at_most_as_many_as_the_limit_and_say_which(store, clock):
-    jobs = await put_in(store, *(new() for _ in range(5)))
-    leases = await take(store)
-    clock.to(leases[0].until + 1)
-
-    first = await store.jobs.reap(3)
-    second = await store.jobs.reap(3)
-
-    assert (len(first), len(second)) == (3, 2)
-    assert sorted(lost.id for lost in first + second) == sorted(jobs)
-    assert first[0] == Lost(first[0].id, WORKER, 1, 1, State.READY)
-    assert await store.jobs.reap(3) == []
-
-
-async def test_a_lease_that_is_not_over_stays(store, clock):
-    [job] = await put_in(store, new())
-    [lease] = await take(store)
-    clock.to(lease.until - 1)
-
-    assert await store.jobs.reap(10) == []
-    assert await state(store, job) is State.RUNNING
-
-
-async def test_a_job_taken_back_is_ready_again_keeps_its_slot_in_its_lane_and_has_one_loss_more(store, clock):
-    [job, behind] = await put_in(store, laned(), laned())
-    [lease] = await take(store)
-    clock.to(lease.until + 1)
-
-    [lost] = await store.jobs.reap(10)
-
-    ready = await one(store, job)
-    assert (lost.id, lost.lost, lost.state) == (job, 1, State.READY)
-    assert (ready.state, ready.lost, ready.attempt, ready.worker) == (State.READY, 1, 1, None)
-    assert ready.since == clock.now()
-    assert await state(store, behind) is State.WAITING
-
-
-async def test_the_next_lease_of_a_job_taken_back_shows_its_losses(store, clock):
-    await put_in(store, new())
-    await take(store)
-    await lapse(store, clock)
-
-    [lease] = await take(store)
-
-    assert (lease.attempt, lease.lost) == (2, 1)
-
-
-async def test_losses_stay_through_retries(store, clock):
-    [job] = await put_in(store, new())
-    await take(store)
-    await lapse(store, clock)
-
-    await run(store, Again())
-
-    assert (await one(store, job)).lost == 1
-    assert (await take(store))[0].lost == 1
-
-
-async def test_a_job_that_was_lost_too_often_is_dead_as_poison(store, clock):
-    [job] = await put_in(store, new())
-    for _ in range(2):
-        await take(store)
-        [lost] = await lapse(store, clock)
-        assert lost.state is State.READY
-    await take(store)
-
-    [lost] = await lapse(store, clock)
-
-    dead = await one(store, job)
-    assert (lost.lost, lost.state) == (3, State.DEAD)
-    assert (dead.state, dead.reason, dead.lost) == (State.DEAD, DeadReason.POISON, 3)
-    assert dead.since == clock.now()
-
-
-async def test_how_often_a_job_may_be_lost_is_for_the_caller_to_say(store, clock):
-    jobs = await put_in(store, new(), new())
-    await take(store, 1)
-    assert [lost.state for lost in await lapse(store, clock, max_lost=1)] == [State.DEAD]
-    await take(store)
-
-    assert [lost.state for lost in await lapse(store, clock, max_lost=1000)] == [State.READY]
-    assert await states(store, *jobs) == [State.DEAD, State.READY]
-
-
-async def test_a_poisoned_job_is_kept_as_the_caller_says(store, clock):
-    [job] = await put_in(store, new())
-    await take(store)
-    await lapse(store, clock, max_lost=1, keep=Keep(10, HOUR))
-
-    clock.turn(HOUR + 1)
-
-    assert await store.jobs.prune(10) == 1
-    assert await state(store, job) is None
-
-
-async def test_a_job_that_is_to_be_cancelled_is_cancelled_when_its_lease_is_taken_back(store, clock):
-    [job] = await put_in(store, new())
-    await take(store)
-    await store.jobs.cancel([job])
-
-    [lost] = await lapse(store, clock)
-
-    assert lost.state is State.CANCELLED
-    assert await state(store, job) is State.CANCELLED
-
-
-async def test_a_job_cancelled_when_its_lease_is_taken_back_is_kept_like_any_cancelled_one(store, clock):
-    [job] = await put_in(store, new())
-    await take(store)
-    await store.jobs.cancel([job])
-    await lapse(store, clock, keep=Keep(0, 0))
-
-    assert await store.jobs.prune(10) == 0
-    assert await state(store, job) is State.CANCELLED
-
-
-async def test_two_who_reap_at_once_take_each_lease_back_once(store, second, clock):
-    jobs = await put_in(store, *(new() for _ in range(50)))
-    await take(store, 50)
-    clock.turn(HOUR)
-
-    answers = await asyncio.gather(*(place.jobs.reap(30) for place in (store, second) * 2))
-    rest = await store.jobs.reap(100)
-
-    assert sorted(lost.id for answer in [*answers, rest] for lost in answer) == sorted(jobs)
-    assert {(await one(store, job)).lost for job in jobs} == {1}
 
 
 async def test_make_jobs_ready_that_wait_for_this_reason_those_that_wait_longest_first_at_most_as_many_as_the_limit(
@@ -374,4 +254,4 @@ async def test_a_note_leaves_the_lease_as_it_is(store, clock):
     await store.jobs.note([(lease, b"1")])
 
     running = await one(store, job)
-    assert (running.state, running.since, running.attempt) == (State.RUNNING, lease.until, 1)
+    assert (running.state, running.until, running.attempt) == (State.RUNNING, lease.until, 1)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from packhorse.model.effect import Enqueue, Put
-from packhorse.model.lease import Lease
+from packhorse.model.lease import Exchange, Lease
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Leave, Store, Topic
@@ -16,6 +16,7 @@ from tests.making import (
     HOUR,
     MINUTE,
     OTHER,
+    WORKER,
     Again,
     Cancelled,
     Done,
@@ -69,6 +70,29 @@ async def test_work_made_ready_wakes_a_worker_whose_last_ask_came_back_empty(sto
         await asyncio.wait_for(heard.wait(), SOON)
 
     assert [lease.id for lease in await take(store)] == [job]
+
+
+async def test_workers_of_one_store_that_serve_different_queues_are_each_woken_for_their_own(store, second):
+    def hints(worker: bytes) -> AsyncIterator[Exchange | None]:
+        return store.wakes(Topic.WORK, lambda _: None, worker)
+
+    async def until_leased(worker: bytes, queue: str, listener: AsyncIterator[Exchange | None]) -> None:
+        while not await take(store, 1, queue, worker=worker):
+            await anext(listener)
+
+    for first, then in (("a", "b"), ("b", "a")):  # the other one asks last
+        ones, others = hints(WORKER), hints(OTHER)
+        waiting = [
+            asyncio.create_task(until_leased(WORKER, first, ones)),
+            asyncio.create_task(until_leased(OTHER, then, others)),
+        ]
+        await asyncio.sleep(0.1)  # both asks came back empty
+        await put_in(second, new(queue=first))
+        await asyncio.wait_for(waiting[0], SOON)
+        await put_in(second, new(queue=then))
+        await asyncio.wait_for(waiting[1], SOON)
+        for listener in (ones, others):
+            await listener.aclose()
 
 
 async def test_a_listener_from_before_the_empty_ask_is_woken_too(store, second):
@@ -202,7 +226,7 @@ async def test_the_end_of_a_watched_job_wakes_those_who_listen_for_ends(store, s
     [job] = await put_in(store, new())
     [lease] = await take(store)
     async with listening(store, Topic.ENDS) as heard:
-        assert await store.jobs.watch([job], MINUTE) == []
+        assert await store.jobs.watch([job], MINUTE) == {}
         heard.clear()
 
         await act(second, lease)
@@ -223,7 +247,7 @@ async def test_a_cancelled_job_wakes_those_who_watch_it(store, second):
 
 async def test_a_poisoned_job_wakes_those_who_watch_it(store, second, clock):
     [job] = await put_in(store, new())
-    await take(store)
+    await run(store, Held(1))
     async with listening(store, Topic.ENDS) as heard:
         await store.jobs.watch([job], HOUR * 2)
         clock.turn(HOUR)
@@ -244,4 +268,4 @@ async def test_a_watch_from_another_store_is_heard(store, second):
 
         await asyncio.wait_for(heard.wait(), SOON)
 
-    assert [ended.id for ended in await second.jobs.watch([job], MINUTE)] == [job]
+    assert list(await second.jobs.watch([job], MINUTE)) == [job]

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from packhorse.errors import OtherDatabase
+from packhorse.errors import OtherDatabase, WrongIsolation
 from packhorse.jobs import connections
 from packhorse.model.effect import Enqueue
 from packhorse.model.job import State
@@ -18,7 +18,7 @@ from packhorse.stores.contract import Store, Topic
 from packhorse.testing.clock import TurnedClock
 from tests.conformance.test_wakes import SOON, listening
 from tests.conftest import kinds
-from tests.making import ask, end, laned, new, put_in, state, take
+from tests.making import HOUR, MINUTE, ask, drain, end, laned, new, put_in, state, take
 
 HOLDING = [
     kind for kind in kinds() if kind in ("sqlite", "postgres")
@@ -121,6 +121,21 @@ async def test_a_laned_job_that_was_committed_is_not_overtaken_by_one_that_was_e
 
 
 @pytest.mark.parametrize("kind", HOLDING, indirect=True)
+async def test_refuse_a_transaction_of_the_callers_own_in_which_nothing_could_be_settled_before_anything_is_written_in_it(
+    store: Store, mine: Any, kind: str
+):
+    connections.blocking(mine).run(store.jobs.within().check())
+    mine.rollback()
+    other = mine if kind == "postgres" else sqlite3.connect(":memory:")
+    if kind == "postgres":
+        mine.execute("set transaction isolation level repeatable read")
+
+    with pytest.raises((OtherDatabase, WrongIsolation)):
+        connections.blocking(other).run(store.jobs.within().check())
+    other.close()
+
+
+@pytest.mark.parametrize("kind", HOLDING, indirect=True)
 async def test_write_outcomes_with_their_effects_within_a_transaction_of_the_callers_own(store: Store, mine: Any):
     [job, other] = await put_in(store, new(), new())
     [lease, late] = await take(store)
@@ -169,3 +184,23 @@ async def test_a_laned_job_in_an_open_transaction_holds_up_nobody_in_its_lane(st
 
     assert verdict is Verdict.WRITTEN
     assert (await store.jobs.exchange([Settlement(following, Done())], ask())).verdicts == (Verdict.WRITTEN,)
+
+
+@pytest.mark.parametrize("kind", HOLDING, indirect=True)
+async def test_a_laned_job_that_was_committed_is_not_overtaken_after_the_clock_was_set_back(
+    store: Store, mine: Any, clock: TurnedClock
+):
+    [first] = enqueue(store, mine, laned())
+    mine.commit()
+    clock.set_back(HOUR)
+    [later] = await put_in(store, laned(delay=MINUTE))
+    [second] = enqueue(store, mine, laned())
+    mine.commit()
+    [third] = await put_in(store, laned())
+
+    ran = await drain(store)
+    clock.turn(2 * HOUR)  # a store may wait until its clock has caught up
+    ran += await drain(store)
+
+    assert [job for job in ran if job != later] == [first, second, third]
+    assert later in ran

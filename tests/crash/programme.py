@@ -15,6 +15,7 @@ from tests.crash.effects import write_through_crashes, write_through_kills
 from tests.crash.family import TooSlow, ask
 from tests.crash.kills import kill_workers_and_producers
 from tests.crash.outages import kill_server
+from tests.crash.outside import kill_from_outside
 from tests.crash.poison import poison_workers
 from tests.crash.scene import Scene
 from tests.crash.stops import roll, stop_in_time, stop_too_late, stop_twice
@@ -53,6 +54,7 @@ SCENARIOS = (
     Scenario("torn", "killed inside a transaction", kill_in_transaction, {"kills": 50}, ("sqlite",)),
     Scenario("poison", "a poison job", poison_workers, {"poison": 1, "good": 1000, "linger": 30}),
     Scenario("poisons", "three poison jobs", poison_workers, {"poison": 3, "good": 1000, "linger": 0}),
+    Scenario("outside", "workers killed from outside", kill_from_outside, {"kills": 40, "jobs": 200}),
     Scenario("term", "SIGTERM, jobs end in grace", stop_in_time),
     Scenario("late", "SIGTERM, jobs outlast grace", stop_too_late),
     Scenario("twice", "SIGTERM twice", stop_twice),

@@ -94,6 +94,9 @@ SHOWN = (
     Shown("writers that enqueue in their own transactions, some rolled back",
           f"{FEATURES}/test_within_writers.py::test_s56_exactly_the_committed_jobs_of_many_writers_exist_and_run",
           {"transactions": "TRANSACTIONS"}),
+    Shown("weights of full queues, one worker and four: none starves",
+          f"{FEATURES}/test_s09_weights.py::test_s09_picks_of_full_queues_follow_the_weights_and_starve_none",
+          {"jobs a queue": "SIZE", "picks": "COUNTED"}),
     Shown("every tick is one job while workers are killed",
           f"{FEATURES}/test_killed_ticks.py::test_i8_each_tick_is_one_job_and_none_is_missing_while_workers_are_killed",
           {"schedules": "SCHEDULES", "seconds": "SECONDS"}),
@@ -103,6 +106,14 @@ SHOWN = (
     Shown("order in lanes while workers are killed",
           f"{FEATURES}/test_killed_lanes.py::test_per_key_order_is_exact_and_nothing_overlaps_while_workers_are_killed",
           {"lanes": "LANES", "jobs": "JOBS"}),
+    Shown("flows with every result while workers are killed",
+          f"{FEATURES}/test_killed_flows.py::test_flows_end_with_every_result_while_workers_are_killed",
+          {"flows": "FLOWS", "calls each": "CALLS"}),
+    Shown("waits that leave nothing behind", f"{FEATURES}/test_s34_waiting.py::test_s34_thousands_of_waits_leave_nothing_behind",
+          {"waits": "WAITS"}),
+    Shown("95 % of answers within 50 ms while others wait",
+          f"{FEATURES}/test_s34_waiting.py::test_s34_an_answer_comes_within_50_ms_while_thousands_wait",
+          {"waiting": "WAITING", "answers": "ANSWERS"}),
 )  # fmt: skip
 KNOWN = {shown.test: shown for shown in SHOWN}
 

@@ -180,6 +180,7 @@ class Scene:
         """Telemetry that goes to the ledger."""
         telemetry = Telemetry()
         telemetry.on(self._tell, Name.DONE, Name.LEASE_LOST, Name.WORKER_STOPPING, Name.HANDED_BACK)
+        telemetry.on(lambda name, fields: self.ledger.note(f"{name.value} {fields['job'].hex()}"), Name.LOST)
         return telemetry
 
     def _tell(self, name: Name, fields: Fields) -> None:

@@ -11,11 +11,12 @@ from packhorse.engine.worker import Settings, Worker
 from packhorse.model import codec
 from packhorse.model.backoff import Backoff
 from packhorse.model.job import NewJob
+from packhorse.model.lease import Settlement
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Fields, Telemetry
 from packhorse.telemetry.names import Name
 from packhorse.testing.faults import Fault, Faulty
-from tests.making import MINUTE, SECOND, new
+from tests.making import MINUTE, SECOND, Held, ask, new, put_in
 
 AT_ONCE = Backoff(0)
 PATIENCE = 20
@@ -148,6 +149,19 @@ def jobs(count: int, task: str = "work", **options: Any) -> list[NewJob]:
     return [job(task, number=number, **options) for number in range(count)]
 
 
+async def lost(store: Store, times: int, task: str, count: int = 1, queue: str = "lost") -> list[bytes]:
+    """Jobs that were lost so often before, each time after they had begun."""
+    made = await put_in(store, *jobs(count, task, queue=queue))
+    for _ in range(times):
+        leases = (await store.jobs.exchange((), ask(count, queue, lease=1000))).leases
+        await store.jobs.exchange([Settlement(lease, Held(1)) for lease in leases])
+        left = count
+        while left:
+            left -= len(await store.jobs.reap(left))
+            await asyncio.sleep(0.001)
+    return made
+
+
 class Inside:
     """How many handlers are at work, and the most that ever were."""
 
@@ -182,5 +196,5 @@ class Gate(Inside):
 
 __all__ = [
     "AT_ONCE", "MINUTE", "SECOND", "Crossing", "Gate", "Heard", "Inside", "Name", "Once", "Run", "Tasks", "Telemetry",
-    "Worker", "at_once", "job", "jobs", "lease_ahead", "settings", "worker",
+    "Worker", "at_once", "job", "jobs", "lease_ahead", "lost", "settings", "worker",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ def tenant(number: int) -> str:
 
 
 @registry.task(Run.PROCESS, attempts=2)
-def vanish() -> None:
+def vanish(number: int = 0) -> None:
     os._exit(3)
 
 
@@ -50,6 +50,12 @@ def brief() -> str:
 def endless() -> None:
     current().progress(10, str(os.getpid()))
     threading.Event().wait()
+
+
+@registry.task(Run.PROCESS)
+def counted() -> None:
+    for _ in current().track(range(3)):
+        pass
 
 
 @registry.task(Run.PROCESS)

@@ -6,23 +6,10 @@ import threading
 import pytest
 
 from packhorse.model.job import State
-from packhorse.stores.contract import Store
-from tests.engine.making import SECOND, Crossing, Gate, Inside, Name, Run, Tasks, job, jobs, lease_ahead, worker
-from tests.making import ask, one, put_in, states
+from tests.engine.making import SECOND, Crossing, Gate, Inside, Name, Run, Tasks, job, jobs, lease_ahead, lost, worker
+from tests.making import one, put_in, states
 
 SHORT = 300_000
-
-
-async def lost(store: Store, times: int, task: str, count: int = 1) -> list[bytes]:
-    """Jobs that were lost so often before."""
-    made = await put_in(store, *jobs(count, task, queue="lost"))
-    for _ in range(times):
-        await store.jobs.exchange((), ask(count, "lost", lease=1000))
-        left = count
-        while left:
-            left -= len(await store.jobs.reap(left))
-            await asyncio.sleep(0.001)
-    return made
 
 
 class Order:

@@ -4,20 +4,22 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from packhorse.engine.context import Context, current
 from packhorse.engine.signals import Retry
-from packhorse.errors import InvalidOption, NotInAJob
+from packhorse.engine.worker import Settings
+from packhorse.errors import InvalidOption, NotInAJob, StoreFull
 from packhorse.model import codec
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.ids import id_text
 from packhorse.model.job import State
+from packhorse.testing.faults import Delay, DropReply, DropRequest, Fail
 from packhorse.testing.worker import drain
-from tests.engine.making import Name, Run, Tasks, job, jobs, worker
+from tests.engine.making import SECOND, Crossing, Name, Once, Run, Tasks, job, jobs, worker
 from tests.making import new, one, put_in, state
 
 TENANT = contextvars.ContextVar("TENANT", default="nobody")
@@ -138,6 +140,19 @@ async def test_errors_pass_through_middleware(memory, run):
 
 
 @ON_LOOP_AND_IN_THREADS
+async def test_middleware_that_swallows_an_error_does_not_keep_the_attempt_from_failing(memory, run):
+    tasks, notes = Tasks(), []
+    tasks.task(run, name="work", attempts=1)(on(run, lambda: {}["missing"]))
+    [failed] = await put_in(memory, job("work"))
+
+    await drain(memory, tasks, middleware=[Layer("outer", notes), lambda ctx: suppress(Exception)])
+
+    found = await one(memory, failed)
+    assert (found.state, found.failures[-1].type) == (State.DEAD, "KeyError")
+    assert notes == ["outer before work", "outer after"]
+
+
+@ON_LOOP_AND_IN_THREADS
 async def test_middleware_may_turn_one_error_into_another(memory, run):
     tasks = Tasks()
 
@@ -223,6 +238,94 @@ async def test_progress_reaches_the_store_while_the_job_runs(live, telemetry, he
         await heard.until(Name.DONE)
 
 
+@ON_LOOP_AND_IN_THREADS
+async def test_the_last_progress_is_there_when_the_job_is_settled(live, telemetry, heard, run):
+    tasks = Tasks()
+
+    def tell(fails: bool) -> None:
+        for percent in (10, 100):
+            current().progress(percent, "told")
+        if fails:
+            raise KeyError("at the end")
+
+    async def on_loop(fails: bool) -> None:
+        tell(fails)
+
+    tasks.task(run, name="work", attempts=1)(on_loop if run is Run.ASYNC else tell)
+    ids = await put_in(live, *(job("work", fails=fails) for fails in (False, True)))
+    async with worker(live, tasks, telemetry):
+        await heard.until(Name.DONE)
+        await heard.until(Name.DEAD)
+        seen = [(await one(live, each)).progress for each in ids]
+
+    assert seen == [progress(100)] * 2
+
+
+async def test_the_last_progress_is_stored_also_after_an_outage(memory, telemetry, heard):
+    tasks, crossing = Tasks(), Crossing()
+    crossing.rules["jobs.note"] = Once(DropRequest(), DropReply())
+
+    @tasks.task()
+    async def work() -> None:
+        current().progress(100, "told")
+
+    [done] = await put_in(memory, job("work"))
+    async with worker(crossing.before(memory), tasks, telemetry):
+        await heard.until(Name.DONE)
+
+    assert (await one(memory, done)).progress == progress(100)
+    assert crossing.count("jobs.note") == 3
+
+
+async def test_a_store_that_refuses_progress_keeps_no_job_from_its_settlement(memory, telemetry, heard):
+    tasks, crossing = Tasks(), Crossing()
+    crossing.rules["jobs.note"] = lambda *args: Fail(StoreFull("no room"))
+
+    @tasks.task()
+    async def work() -> None:
+        current().progress(100, "told")
+
+    [done] = await put_in(memory, job("work"))
+    async with worker(crossing.before(memory), tasks, telemetry):
+        await heard.until(Name.DONE)
+
+    assert (await one(memory, done)).progress is None
+
+
+async def test_progress_that_is_late_on_its_way_does_not_replace_a_later_one(memory, telemetry, heard):
+    tasks, crossing = Tasks(), Crossing()
+    crossing.rules["jobs.note"] = Once(Delay(SECOND // 3))
+
+    @tasks.task()
+    async def work() -> None:
+        current().progress(10, "told")
+        while not crossing.count("jobs.note"):
+            await asyncio.sleep(0.01)
+        current().progress(100, "told")
+
+    [done] = await put_in(memory, job("work"))
+    async with worker(crossing.before(memory), tasks, telemetry):
+        await heard.until(Name.DONE)
+        await asyncio.sleep(0.4)
+
+    assert (await one(memory, done)).progress == progress(100)
+
+
+@pytest.mark.parametrize("items", [{"a": 1, "b": 2}, {1, 2}, (1, 2), range(2), b"ab"], ids=repr)
+async def test_whatever_has_a_length_can_be_tracked(memory, telemetry, heard, items):
+    tasks = Tasks()
+    tasks.task(Run.THREAD, name="work")(lambda: list(current().track(items)))
+    [done] = await put_in(memory, job("work"))
+    async with worker(memory, tasks, telemetry):
+        await heard.until(Name.DONE)
+
+    assert (await one(memory, done)).progress == progress(100, "2 of 2")
+
+
+def progress(percent: float, message: str = "told") -> bytes:
+    return codec.encode({"percent": percent, "message": message})
+
+
 async def test_progress_beyond_the_end_is_refused(memory):
     tasks = Tasks()
     tasks.task(Run.THREAD, name="work", dead_on=(InvalidOption,))(lambda: current().progress(101))
@@ -243,7 +346,7 @@ async def test_effects_of_an_attempt_that_works_are_written_with_its_completion(
     tasks.task(run, name="work")(on(run, lambda: current().effects.extend(wanted)))
     [done] = await put_in(store, job("work"))
 
-    await drain(store, tasks, clock=clock)
+    await drain(store, tasks, Settings(), clock=clock)
 
     assert await state(store, done) is State.DONE
     assert await state(store, wanted[0].job.id) is State.READY

@@ -32,6 +32,21 @@ async def test_a_worker_that_is_run_looks_for_garbage_seldom(memory, telemetry, 
     assert gc.get_threshold() == (chosen, 11, 12)
 
 
+async def test_two_workers_that_end_in_the_order_they_began_leave_the_threshold_as_it_was(memory, telemetry, heard):
+    gc.set_threshold(700, 11, 12)
+    first, second = worker(memory, Tasks(), telemetry), worker(memory, Tasks(), telemetry)
+    runs = [asyncio.create_task(each.run()) for each in (first, second)]
+    await heard.until(Name.WORKER_STARTED, 2)
+    first.stop()
+    await runs[0]
+    during = gc.get_threshold()
+    second.stop()
+    await runs[1]
+
+    assert during == (10_000, 11, 12)
+    assert gc.get_threshold() == (700, 11, 12)
+
+
 async def test_a_worker_beside_other_code_leaves_that_to_it(memory):
     before = gc.get_threshold()
 

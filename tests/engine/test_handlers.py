@@ -157,7 +157,7 @@ async def test_too_many_effects_are_a_failure_for_good_and_none_is_written(live,
 
     def spread_and_wait() -> None:
         spread()
-        raise Aside(Wait(WaitReason.PAUSED))
+        raise Aside(Wait(WaitReason.INTERVENTION))
 
     found = await ran(
         live, tasks_of({"spread": spread, "spread_and_wait": spread_and_wait}, run), telemetry, heard, Name.DEAD

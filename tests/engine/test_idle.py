@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from packhorse.testing.faults import DelayReply, DropRequest
+from packhorse.testing.faults import Delay, DelayReply, DropRequest
 from tests.engine.making import SECOND, Crossing, Name, at_once, job, worker
 from tests.making import put_in
 
@@ -101,6 +101,18 @@ async def test_a_worker_says_that_it_lives_and_says_goodbye(live, telemetry, hea
         assert set(member.tasks) == {"work", "other", "older"}
 
     assert await live.fleet.workers() == []
+
+
+async def test_a_worker_says_goodbye_also_to_a_store_that_answers_slowly(memory, telemetry, heard):
+    crossing = Crossing()
+    async with worker(crossing.before(memory), at_once(), telemetry):
+        async with asyncio.timeout(5):
+            while not await memory.fleet.workers():
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # the answer is on its way to the keeper's thread
+        crossing.rules["fleet.beat"] = lambda *args: Delay(SECOND)
+
+    assert await memory.fleet.workers() == []
 
 
 async def test_several_workers_are_known_each_by_itself(live, telemetry, heard):

@@ -11,8 +11,21 @@ from packhorse.engine.judge import Cause
 from packhorse.model.job import State
 from packhorse.model.lease import Lease, Verdict
 from packhorse.stores.contract import Store
+from packhorse.testing.clock import TurnedClock
 from packhorse.testing.faults import Delay, DropRequest
-from tests.engine.making import PATIENCE, SECOND, Crossing, Name, Run, Tasks, job, worker
+from tests.engine.making import (
+    PATIENCE,
+    SECOND,
+    Crossing,
+    Gate,
+    Name,
+    Run,
+    Tasks,
+    job,
+    jobs,
+    lease_ahead,
+    worker,
+)
 from tests.making import Done, end, one, put_in, take
 
 LEASE = 600_000
@@ -211,3 +224,42 @@ def ask_for_a_moment():
 
 async def nothing() -> None:
     pass
+
+
+class Nowhere:
+    """No place for a keeper: leases are not renewed, as in a process that stands still."""
+
+    def start(self, name: str, run: object) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
+async def test_a_job_in_hand_whose_lease_is_over_by_the_clock_of_its_worker_is_not_begun(memory, telemetry, heard, run):
+    tasks, clock, ran = Tasks(), TurnedClock(), []
+    gate, hold = Gate(), threading.Event()
+    tasks.task(run, name="slow")(gate if run is Run.ASYNC else lambda: hold.wait(20))
+
+    async def on_loop(number: int) -> None:
+        ran.append(current().lease.token)
+
+    def in_thread(number: int) -> None:
+        ran.append(current().lease.token)
+
+    tasks.task(run, name="work")(on_loop if run is Run.ASYNC else in_thread)
+    more = {"clock": clock, "place": Nowhere}
+    async with worker(memory, tasks, telemetry, more=more, concurrency=1, lease=300_000) as working:
+        lease_ahead(working)
+        await put_in(memory, job("slow"), *jobs(3))
+        await heard.until(Name.STARTED, task="slow")
+        clock.turn(400_000)
+        gate.open()
+        hold.set()
+        await heard.until(Name.HANDED_BACK, 3, task="work")
+        await heard.until(Name.DONE, 3, task="work")
+
+    stale = heard.of(Name.HANDED_BACK)[0]["lease"].token
+    assert len(ran) == 3
+    assert stale not in ran

@@ -5,14 +5,24 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from packhorse.engine.caretaker import Duty
 from packhorse.engine.context import current
-from packhorse.errors import ConfigError, DurabilityNotMet, SchemaMismatch, StoreClosed
+from packhorse.engine.policy import Policy
+from packhorse.engine.registry import Entry
+from packhorse.errors import (
+    ConfigError,
+    DurabilityNotMet,
+    OutcomeUnknown,
+    SchemaMismatch,
+    StoreClosed,
+    StoreUnavailable,
+)
 from packhorse.model.job import State
-from packhorse.testing.faults import Delay, DelayReply, DropReply, DropRequest, Fail, Fault
+from packhorse.testing.faults import Delay, DelayReply, DropReply, DropRequest, Fail, Fault, Faulty
 from tests.engine.making import SECOND, Crossing, Name, Tasks, job, jobs, lease_ahead, worker
-from tests.making import one, put_in, states
+from tests.making import new, one, put_in, states
 
 
 class Ran:
@@ -62,7 +72,9 @@ async def test_the_same_ask_is_repeated_until_it_is_answered(live, telemetry, he
         await heard.until(Name.DONE, 5)
 
     asks = [args[1] for name, args in crossing.calls if name == "jobs.exchange"]
-    assert asks[0] == asks[1] == asks[2] == asks[3] != asks[4]
+    assert [ask.max_bytes for ask in asks[:4]] == [4 << 20, 2 << 20, 1 << 20, 512 << 10]
+    assert {replace(ask, max_bytes=1) for ask in asks[1:4]} == {replace(asks[0], again=True, max_bytes=1)}
+    assert (asks[4].again, asks[4].number > asks[0].number, asks[4].token != asks[0].token) == (False, True, True)
     assert [each["count"] for each in heard.of(Name.EXCHANGE_FAILED)] == [1, 2, 3]
     assert [each["count"] for each in heard.of(Name.STORE_BACK)] == [3]
     assert set(ran.times.values()) == {1}
@@ -176,3 +188,59 @@ async def test_a_keeper_that_cannot_reach_the_store_at_first_keeps_trying(memory
         async with asyncio.timeout(10):
             while [each.name for each in await memory.fleet.workers()] != ["w1"]:
                 await asyncio.sleep(0.01)
+
+
+class Fetching:
+    """What completes a payload, behind a store that is away for the first tries."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+
+    def wanted(self, headers: bytes) -> bool:
+        return True
+
+    async def payload(self, lease: Any, payload: bytes) -> bytes:
+        if self._errors:
+            raise self._errors.pop()
+        return payload
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("away"), OutcomeUnknown("away")], ids=lambda each: type(each).__name__
+)
+async def test_a_store_that_is_away_while_a_payload_is_completed_costs_no_attempt(memory, telemetry, heard, error):
+    tasks, seen = Tasks(), []
+
+    async def work() -> None:
+        seen.append(current().attempt)
+
+    tasks.add(Entry(name="work", call=work, policy=Policy(attempts=1), fetch=Fetching(error)))
+    [done] = await put_in(memory, new("work", headers=b'{"user":"u1"}'))
+    async with worker(memory, tasks, telemetry):
+        await heard.until(Name.DONE)
+
+    assert (seen, (await one(memory, done)).attempt) == ([1], 1)
+
+
+class Garbled(Faulty):
+    """A store whose answers to the first claims cannot be understood."""
+
+    claims = 1
+
+    async def call(self, name: str, verb: Any, *args: Any, **options: Any) -> Any:
+        answer = await super().call(name, verb, *args, **options)
+        if name == "jobs.exchange" and answer.leases and self.claims:
+            self.claims -= 1
+            raise ValueError("not what was expected")
+        return answer
+
+
+async def test_jobs_of_a_claim_that_was_not_understood_are_asked_for_again(memory, telemetry, heard):
+    ran = Ran()
+    async with worker(Garbled(memory, Crossing()), ran.tasks, telemetry) as working:
+        await working.idle()
+        ids = await put_in(memory, *jobs(5))
+        await heard.until(Name.DONE, 5)
+
+    found = [await one(memory, each) for each in ids]
+    assert {(each.attempt, each.lost) for each in found} == {(1, 0)}

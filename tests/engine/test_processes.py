@@ -1,7 +1,11 @@
 """Tasks in child processes, seen from the worker: whatever happens there, jobs are accounted for."""
 
 import asyncio
+import errno
 import os
+import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -9,7 +13,7 @@ from packhorse.model import codec
 from packhorse.model.job import State
 from packhorse.model.reason import DeadReason
 from tests.engine import process_tasks
-from tests.engine.making import Name, job, jobs, worker
+from tests.engine.making import Name, job, jobs, lost, worker
 from tests.making import one, put_in
 
 ORIGIN = "tests.engine.process_tasks:registry"
@@ -50,6 +54,19 @@ async def test_a_child_that_goes_or_fails_costs_its_job_alone(memory, telemetry,
 
     found = await one(memory, failed)
     assert (found.state, found.reason, found.lost) == (State.DEAD, reason, 0)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_child_that_goes_with_a_job_that_was_lost_before_is_a_failure_and_no_loss(
+    memory, telemetry, heard, times
+):
+    [failed] = await lost(memory, times, "vanish")
+    async with processes(memory, telemetry, queues={"lost": 1}):
+        await heard.until(Name.DEAD)
+
+    found = await one(memory, failed)
+    assert (found.state, found.reason, found.lost) == (State.DEAD, DeadReason.EXHAUSTED, times)
+    assert {failure.type.rpartition(".")[2] for failure in found.failures} == {"ChildDied"}
 
 
 async def test_the_start_of_a_child_does_not_count_against_the_time_of_its_job(memory, telemetry, heard):
@@ -96,3 +113,62 @@ async def pid(store, running) -> int:
         while (told := (await one(store, running)).progress) is None:
             await asyncio.sleep(0.01)
     return int(codec.decode(told)["message"])
+
+
+async def test_the_last_progress_of_a_child_is_there_when_its_job_is_settled(memory, telemetry, heard):
+    [done] = await put_in(memory, job("counted"))
+    async with processes(memory, telemetry, concurrency=1):
+        await heard.until(Name.DONE)
+
+    assert codec.decode((await one(memory, done)).progress) == {"percent": 100, "message": "3 of 3"}
+
+
+@pytest.fixture
+def _children_ignored() -> Iterator[None]:
+    """As under some supervisors: the system reaps children, and nobody is told of their end."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.usefixtures("_children_ignored")
+async def test_a_child_that_dies_is_noticed_also_where_sigchld_is_ignored(memory, telemetry, heard):
+    [failed] = await put_in(memory, job("vanish"))
+    async with asyncio.timeout(20):
+        async with processes(memory, telemetry, concurrency=1):
+            await heard.until(Name.DEAD)
+
+    assert "SIGCHLD is ignored" in (await one(memory, failed)).failures[-1].message
+
+
+async def test_a_child_that_cannot_start_costs_no_attempt(live, telemetry, heard):
+    [waiting] = await put_in(live, job("work"))
+    async with processes(live, telemetry, origin="tests.integration.child_broken:app", concurrency=1):
+        told = await heard.until(Name.AGAIN, 3)
+
+    found = await one(live, waiting)
+    assert (found.attempt, found.lost) == (0, 0)
+    assert found.state in (State.READY, State.SCHEDULED)
+    assert "broken on purpose" in found.failures[-1].message
+    assert [each["delay"] for each in told] == sorted(each["delay"] for each in told)
+    assert told[-1]["delay"] > 0
+    assert heard.count(Name.CHILD_DIED) >= 3
+
+
+async def test_a_child_for_which_a_descriptor_is_refused_costs_no_attempt_either(memory, telemetry, heard, monkeypatch):
+    refused = OSError(errno.EMFILE, "Too many open files")
+    loop = asyncio.get_running_loop()
+    usual, failures = loop.create_unix_connection, [refused]
+
+    async def connect(*args: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await usual(*args, **options)
+
+    monkeypatch.setattr(loop, "create_unix_connection", connect)
+    [done] = await put_in(memory, job("work"))
+    async with processes(memory, telemetry, concurrency=1):
+        await heard.until(Name.AGAIN)
+        await heard.until(Name.DONE)
+
+    assert (await one(memory, done)).attempt == 1

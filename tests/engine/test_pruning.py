@@ -1,7 +1,8 @@
 """How a worker prunes: many at once while it settles many, small bites while jobs come one by one."""
 
 from packhorse.engine.caretaker import BATCH, BITE, Duty, duties
-from packhorse.model.job import Keep, State
+from packhorse.model.effect import Put
+from packhorse.model.job import Keep, Pruned, State
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Done
 from packhorse.stores.contract import Store
@@ -44,7 +45,19 @@ async def test_a_worker_prunes_twice_as_many_as_it_has_settled_since(memory):
 
 async def test_a_bite_that_finds_too_little_is_the_last(memory):
     await ended(memory)
-    while await memory.jobs.prune(BATCH):
+    while (await memory.jobs.prune(BATCH)).more:
         pass
 
     assert not await pruning(memory, 1000).run()
+
+
+async def test_entries_that_are_over_are_swept_in_growing_bites_although_no_job_ends(memory):
+    many = 4 * BATCH
+    for first in range(0, many, BATCH):
+        await memory.records.put([Put("pieces", str(n), b"1", expires=1) for n in range(first, first + BATCH)])
+    duty, times = pruning(memory, *[0] * 50), 1
+    while await duty.run():
+        times += 1
+
+    assert times < 12
+    assert await memory.jobs.prune(BATCH) == Pruned(0, 0, more=False)

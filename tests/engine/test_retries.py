@@ -112,7 +112,7 @@ async def test_cancel_calls_the_job_off(store, clock):
     await drain(store, tasks, clock=clock)
 
     found = await one(store, called_off)
-    assert (found.state, found.failures) == (State.CANCELLED, ())
+    assert (found.state, [each.message for each in found.failures]) == (State.CANCELLED, ["no longer needed"])
 
 
 async def test_what_a_task_dies_on_is_not_tried_again(store, clock):

@@ -1,12 +1,15 @@
 """Settlements that the store does not take, and how they harm no other."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from packhorse.engine.context import current
 from packhorse.model import caps
 from packhorse.model.effect import Publish, Put
 from packhorse.model.job import State
-from packhorse.model.outcome import Done
+from packhorse.model.outcome import Done, Held
 from packhorse.model.reason import DeadReason
 from packhorse.testing.faults import DropRequest, Fail
 from tests.engine.making import Crossing, Gate, Name, Tasks, job, jobs, worker
@@ -144,3 +147,28 @@ async def test_what_ends_while_an_exchange_is_under_way_goes_with_the_next(memor
     sizes = [len(args[0]) for name, args in crossing.calls if name == "jobs.exchange"]
     assert sum(sizes) == 200
     assert len(sizes) < 60
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_an_attempt_whose_pieces_the_store_refuses_has_failed(memory, telemetry, heard, at_once):
+    tasks, crossing, refusing = Tasks(), Crossing(), [True]
+
+    def rule(settlements: Any, *_: Any) -> Fail | None:
+        held = [each for each in settlements if isinstance(each.outcome, Held)]
+        return Fail(ValueError("not these")) if held and refusing[0] else None
+
+    @tasks.task()
+    async def work() -> None:
+        refusing[0] = current().attempt == 1
+        for number in range(3):
+            current().emit(number)
+        if not at_once and current().attempt == 1:
+            await heard.until(Name.SETTLEMENT_REFUSED)
+
+    crossing.rules["jobs.exchange"] = rule
+    [job_id] = await put_in(memory, job("work"))
+    async with worker(crossing.before(memory), tasks, telemetry):
+        await heard.until(Name.DONE)
+
+    found = await one(memory, job_id)
+    assert (found.attempt, [each.message for each in found.failures]) == (2, ["not these"])

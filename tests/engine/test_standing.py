@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from packhorse.engine.standing import again
 from packhorse.model.job import State
 from packhorse.model.lease import Ask
+from packhorse.stores import open_store
 from packhorse.stores.contract import Leave, Store
 from packhorse.testing.faults import DropRequest
 from tests.engine.making import MINUTE, SECOND, Crossing, Gate, Name, Once, Tasks, Worker, at_once, job, worker
 from tests.integration.keyspaces import KINDS
 from tests.making import one, put_in, state
+from tests.proxy import Proxy
 
 SOON = 3  # seconds; a lease that nobody knows of would be taken back after thirty
 
@@ -93,6 +96,25 @@ async def test_a_job_runs_soon_also_if_the_line_breaks(live, other, telemetry, h
                 wire._transport.abort()
             await asyncio.wait_for(heard.until(Name.DONE, number), SOON)
             await ran(live, held)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_job_is_not_leased_over_a_line_that_only_the_server_holds_open(url, other, telemetry, heard, standing):
+    async with Proxy(url).running() as proxy:
+        near = open_store(proxy.url)
+        await near.open()
+        async with worker(near, at_once(), telemetry) as working:
+            for number in range(1, 4):
+                await standing(working)
+                ask = working._exchanges._standing.ask
+                proxy.cut()
+                async with asyncio.timeout(SOON):  # it leaves a later one by another line
+                    while working._exchanges._standing.ask in (None, ask, again(ask)):
+                        await asyncio.sleep(0.001)
+                [held] = await put_in(other, job("work"))
+                await asyncio.wait_for(heard.until(Name.DONE, number), SOON)
+                await ran(other, held)
+        await near.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,9 +18,9 @@ from packhorse.stores.contract import Store
 from packhorse.testing.faults import DropReply, DropRequest, Fail
 from tests import business
 from tests.business import TABLE, rows
-from tests.engine.making import SECOND, Crossing, Name, Once, Run, Tasks, job, jobs, worker
+from tests.engine.making import SECOND, Crossing, Name, Once, Run, Tasks, job, jobs, lost, worker
 from tests.engine.test_losses import taken_over
-from tests.making import Done, end, new, one, put_in, state, states
+from tests.making import Done, Held, end, new, one, put_in, state, states
 
 WAYS = [Run.ASYNC, Run.THREAD]
 
@@ -90,6 +90,22 @@ async def test_what_was_written_the_result_and_the_effects_are_there_together(li
     assert await state(live, follow_up.id) is State.READY
     assert len(await live.streams.read("news")) == 1
     assert heard.of(Name.DONE)[0]["duration"] > 0
+
+
+@pytest.mark.parametrize("run", WAYS)
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_job_that_was_lost_before_is_recorded_outside_its_transaction(
+    live, writes, telemetry, heard, run, times
+):
+    crossing = Crossing()
+    writes.task(run)
+    [held] = await lost(live, times, "work")
+    async with worker(crossing.before(live), writes.tasks, telemetry, queues={"lost": 1}):
+        await heard.until(Name.DONE)
+
+    settled = [it for name, args in crossing.calls if name == "jobs.exchange" for it in args[0]]
+    assert [it.lease.id for it in settled if isinstance(it.outcome, Held)] == [held]
+    assert len(await rows(live)) == 1
 
 
 @pytest.mark.parametrize("run", WAYS)

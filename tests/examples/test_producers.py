@@ -216,3 +216,38 @@ async def test_headers_that_mean_something_already_are_refused_as_in_python(app:
             await app.queue("default").enqueue("greet", {"name": "Ada"}, headers={name: 5})
 
     assert await everything(app) == []
+
+
+TEXTS = (
+    ("{}", {"headers": {"": 1}}), ("{}", {"headers": {"a\x01": 1}}), ("{}", {"headers": {"a\x7f": 1}}),
+    ("{}", {"headers": {"é" * 128: 1}}),
+    *(("{}", option) for option in (
+        {"key": "\ud800"}, {"tenant": "a\udc00b"}, {"queue": "\udfff"}, {"user": "\udbff"}, {"correlation": "\ud800x"},
+        {"unique": {"key": "\ud8ff"}}, {"headers": {"a": "\ud800"}}, {"headers": {"\udfff": 1}}, {"headers": {"a": [{"b": "\ud900"}]}},
+    )),
+    ('{"name": "\\ud800"}', {}), ('{"name": "\\uDC00\\uD800"}', {}), ('{"name": ["\\ud83d\\ude00 \\udE00"]}', {}),
+    ('{"\\udabc": 1}', {}),
+)  # fmt: skip
+
+
+async def test_names_of_headers_and_halves_of_characters_are_refused_as_in_python(app: App, by_hand: Enqueue):
+    for args, options in TEXTS:
+        try:
+            made = by_hand("greet", args, json.dumps(options))
+        except REFUSED:
+            continue
+        pytest.fail(f"{args} and {options} became the job {made}")
+
+    assert await everything(app) == []
+
+
+async def test_whole_characters_are_taken_however_they_are_written(app: App, by_hand: Enqueue):
+    greeting(app)
+    whole = by_hand(
+        "greet",
+        '{"name": "\\uD83D\\uDE00 \\\\ud800 \\uffff \\ufffd \uffff \ufffd é"}',
+        '{"headers": {"\\ud83d\\ude00": "é\\ufffd"}}',
+    )
+    await run(app)
+
+    assert await app.job(whole).result() == "Good day 😀 \\ud800 \uffff \ufffd \uffff \ufffd é"

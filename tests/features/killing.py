@@ -1,6 +1,6 @@
 """Workers of ``tests.features.programs``, one of them killed now and then and replaced, until SIGTERM.
 
-Two on the lanes, or five on the ticks of schedules.
+Two on the lanes, two on flows, or five on the ticks of schedules.
 
 Run as a program. They are forked from a small parent: a fork costs a millisecond, a fresh Python some hundred. The ledger
 is told of each death, after it.
@@ -25,8 +25,18 @@ NEVER_POISON = 30_000
 
 async def lanes(lease: int) -> None:
     """Work on the lanes for ever."""
+    await work("lanes", lease)
+
+
+async def flows(lease: int) -> None:
+    """Work on flows for ever."""
+    await work("flows", lease)
+
+
+async def work(queue: str, lease: int) -> None:
+    """Work on a queue for ever, whatever is lost."""
     async with app:
-        settings = Settings(queues={"lanes": 1}, lease=lease, max_lost=NEVER_POISON, origin=app._origin())
+        settings = Settings(queues={queue: 1}, lease=lease, max_lost=NEVER_POISON, origin=app._origin())
         async with Worker(await app.store(), app.registry, settings, telemetry=app.telemetry):
             await asyncio.Event().wait()
 
@@ -37,7 +47,11 @@ async def ticks(lease: int) -> None:
         await asyncio.Event().wait()
 
 
-SCENES = {"lanes": (lanes, 2, 0.3), "ticks": (ticks, 5, 2)}  # what each does, how many, seconds between deaths
+SCENES = {
+    "lanes": (lanes, 2, 0.3),
+    "flows": (flows, 2, 0.3),
+    "ticks": (ticks, 5, 2),
+}  # what each does, how many, seconds between deaths
 
 
 def begin(live: Callable[[int], Coroutine[Any, Any, None]], lease: int) -> int:

@@ -81,3 +81,18 @@ async def step(key: str, number: int) -> None:
 @app.task(name="tick", queue="ticks")
 async def tick() -> None:
     """What the schedules of a test run."""
+
+
+@app.task(name="part", queue="flows")
+async def part(number: int) -> int:
+    """One of many calls side by side: says that it ran."""
+    note("part", number)
+    await asyncio.sleep(0)
+    return number
+
+
+@app.task(name="together", queue="flows")
+async def together(numbers: list[int]) -> int:
+    """What comes after them: says how many there were."""
+    note("together", len(numbers))
+    return sum(numbers)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from packhorse import ConfigError
 from packhorse.jobs.portal import PORTAL
@@ -188,6 +189,32 @@ def busy_exit() -> None:
     job = note.sync.enqueue("never run")
     threading.Thread(target=job.result, daemon=True).start()
     say(job.status())
+
+
+def signalled() -> None:
+    """Signals whose handler calls come at every step of the main thread's first call."""
+
+    def handle(*_: object) -> None:
+        if not handled:
+            handled.append(note.sync.enqueue("handler").id)
+
+    def strike(*_: object) -> Any:
+        steps.append(1)
+        if len(steps) == moment:
+            signal.raise_signal(signal.SIGUSR1)
+        return strike
+
+    signal.signal(signal.SIGUSR1, handle)
+    signal.alarm(4 * PATIENCE)
+    for moment in range(1, 200):
+        steps, handled = list[int](), list[str]()
+        PORTAL.stop()
+        sys.settrace(strike)
+        PORTAL.run(asyncio.sleep(0))
+        sys.settrace(None)
+        if not handled:
+            say(moment > 20, note.sync.enqueue("main").status())
+            return
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from packhorse import App, group
+from packhorse import App, chain, group
 from packhorse.errors import PayloadTooLarge, TooManyItems
 from tests.features.making import everything, run
 
@@ -124,6 +124,16 @@ async def test_purge_removes_every_job_of_the_queue(app, work):
     assert await jobs[0].status() == "unknown"
     assert await kept.status() == "ready"
     assert (await work.using(id="chosen").enqueue()).created
+
+
+async def test_purge_removes_jobs_behind_lanes_and_jobs_that_wait_for_others(app, work):
+    email = app.queue("email")
+    await app.enqueue(*(work.using(key=key).call() for key in ("a", "b") for _ in range(200)))
+    await group(*(work.call(number) for number in range(5))).enqueue()
+    await chain(work.call(1), work, work).enqueue()
+
+    assert await email.purge() == 400 + 6 + 3
+    assert await email.counts() == NONE
 
 
 async def test_several_calls_are_enqueued_together(app, work, ran):

@@ -6,10 +6,8 @@ import time
 from collections import Counter
 from statistics import quantiles
 
-import pytest
-
 from tests.engine.making import Inside
-from tests.features.making import Place, run, until
+from tests.features.making import Place
 
 
 def most_at_once(lines: list[list[str]]) -> dict[str, int]:
@@ -91,67 +89,3 @@ async def test_s02_enqueue_answers_at_once_with_an_id_that_is_known(live):
     # The goal is 10 ms in 99 of 100 on a machine of its own; a machine shared with other tests is given more.
     assert quantiles(took, n=100)[49] < 0.010
     assert quantiles(took, n=100)[98] < 0.100
-
-
-class Picks:
-    """Tasks that only note from which queue they were picked."""
-
-    def __init__(self, app) -> None:
-        self.app, self.order = app, []
-
-        @app.task(name="pick")
-        async def pick(queue: str) -> None:
-            self.order.append(queue)
-
-        self._pick = pick
-
-    async def fill(self, **counts: int) -> None:
-        calls = [self._pick.using(queue=queue).call(queue) for queue, count in counts.items() for _ in range(count)]
-        for first in range(0, len(calls), 500):
-            await self.app.enqueue(*calls[first : first + 500])
-
-    def shares(self, first: int) -> Counter[str]:
-        return Counter(self.order[:first])
-
-
-WEIGHTS = {"critical": 6, "default": 3, "low": 1}
-
-
-@pytest.mark.parametrize("concurrency", [1, 10])
-async def test_s09_picks_follow_the_weights_and_starve_nobody(app, concurrency):
-    picks = Picks(app)
-    await picks.fill(critical=250, default=150, low=100)
-    await run(app, WEIGHTS, concurrency=concurrency)
-
-    shares = picks.shares(200)
-    assert abs(shares["critical"] - 120) <= 10
-    assert abs(shares["default"] - 60) <= 10
-    assert abs(shares["low"] - 20) <= 10
-    assert len(picks.order) == 500
-
-
-async def test_s09_the_share_of_an_empty_queue_goes_to_the_others(app):
-    picks = Picks(app)
-    await picks.fill(default=300, low=150)
-    await run(app, WEIGHTS, concurrency=10)
-
-    shares = picks.shares(200)
-    assert abs(shares["default"] - 150) <= 10
-    assert abs(shares["low"] - 50) <= 10
-
-
-async def test_s09_weights_hold_for_several_workers(make):
-    apps = [make(), make()]
-    picks = [Picks(app) for app in apps]
-    await picks[0].fill(critical=500, default=300, low=200)
-
-    async def all_done() -> bool:
-        return sum(len(one.order) for one in picks) >= 1000
-
-    async with apps[0].worker(WEIGHTS, concurrency=3), apps[1].worker(WEIGHTS, concurrency=10):
-        await until(all_done)
-
-    early = sum((one.shares(len(one.order) // 2) for one in picks), Counter())
-    assert abs(early["critical"] / early.total() - 0.6) <= 0.05
-    assert abs(early["default"] / early.total() - 0.3) <= 0.05
-    assert abs(early["low"] / early.total() - 0.1) <= 0.05

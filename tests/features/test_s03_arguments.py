@@ -277,13 +277,18 @@ async def test_s03_arguments_that_do_not_fit_the_function_any_more_are_dead_at_o
     assert "$.number" in info.failures[-1].message
 
 
-async def test_s03_text_that_is_no_arguments_at_all_is_dead_as_undecodable(app):
+@pytest.mark.parametrize(
+    "payload",
+    [b"{", b"[1", b"[1]", b'"text', b'"text"', b"7", b"null", b'{"number": "x", "more": '],
+    ids=repr,
+)
+async def test_s03_text_that_is_no_arguments_at_all_is_dead_as_undecodable(app, payload):
     from packhorse.model.job import NewJob
 
     @app.task(name="count")
     async def count(number: int) -> None: ...
 
-    [receipt] = await app.desk.send([NewJob(task="count", payload=b"{")])
+    [receipt] = await app.desk.send([NewJob(task="count", payload=payload)])
     await run(app)
 
     [stored] = await app.desk.get([receipt.id])

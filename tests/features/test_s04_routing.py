@@ -3,8 +3,10 @@
 import pytest
 
 from packhorse import App, ConfigError, Job
+from packhorse.engine.worker import Settings
 from packhorse.errors import DuplicateTask, InvalidName
 from packhorse.telemetry.names import Name
+from packhorse.testing.worker import drain
 from tests.engine.making import Heard
 from tests.features.making import SECOND, run
 
@@ -193,3 +195,56 @@ def test_a_generator_or_a_wrong_way_to_run_is_refused():
     for function, options in ((pieces, {}), (on_loop, {"run": "thread"}), (on_loop, {"run": "elsewhere"})):
         with pytest.raises(ConfigError):
             app.task(**options)(function)
+
+
+async def test_s04_names_made_from_data_are_not_remembered(memory):
+    @memory.queue("hooks").handler
+    async def hook(job: Job) -> None: ...
+
+    @memory.task(name="known")
+    async def known() -> None: ...
+
+    for number in range(1000):
+        assert memory.registry.find(f"customer/{number}/changed", "hooks") is not None
+        assert memory.registry.find(f"customer/{number}/changed") is None
+    assert memory.registry.find("known") is memory.registry.find("known")
+
+    assert len(memory.registry._found) == 1
+
+
+async def test_s04_drain_runs_every_queue_that_the_app_names(memory, clock):
+    ran: list[str] = []
+
+    @memory.task(queue="mail")
+    async def note(what: str) -> None:
+        ran.append(what)
+
+    @memory.queue("hooks").handler
+    async def hook(job: Job) -> None:
+        ran.append(job.task)
+
+    await memory.queue("slow").enqueue(note.name, {"what": "by name"})
+    await memory.queue("hooks").enqueue("handled")
+    await note.enqueue("of the task")
+    await note.using(queue="default").enqueue("default")
+    await drain(await memory.store(), memory.registry, clock=clock)
+
+    assert sorted(ran) == ["by name", "default", "handled", "of the task"]
+
+
+async def test_s04_drain_runs_jobs_that_a_call_sent_elsewhere_and_those_that_they_enqueue(memory, clock):
+    ran = []
+
+    @memory.task(name="work")
+    async def work(queue: str, then: str | None = None) -> None:
+        ran.append(queue)
+        if then is not None:
+            await work.using(queue=then).enqueue(then)
+
+    await work.using(queue="elsewhere").enqueue("elsewhere", "further")
+    await drain(await memory.store(), memory.registry, clock=clock)
+    assert ran == ["elsewhere", "further"]
+
+    await work.using(queue="other").enqueue("other")
+    await drain(await memory.store(), memory.registry, Settings(queues={"default": 1}), clock=clock)
+    assert ran == ["elsewhere", "further"]

@@ -30,6 +30,12 @@ async def prune(app: App) -> None:
     await (await app.store()).jobs.prune(500)
 
 
+@pytest.mark.parametrize("key", ["\ud800", "", "a\nb", 5])
+async def test_s05_a_unique_key_that_cannot_be_stored_is_refused_in_words(memory, key):
+    with pytest.raises(InvalidInput, match="unique key"):
+        Unique(key=key, until="finished")
+
+
 async def test_s05_a_chosen_id_gives_the_first_job(app, work, ran):
     first = await work.using(id="llm:42").enqueue("first")
     second = await work.using(id="llm:42").enqueue("second")

@@ -1,11 +1,12 @@
 """When a job may run, and which of those that may runs first."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta, timezone
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from packhorse import InvalidInput
+from packhorse import InvalidInput, Keep, Unique
 from packhorse.testing.clock import START
 from tests.features.making import HOUR, SECOND, run
 
@@ -73,11 +74,20 @@ async def test_s06_jobs_run_in_the_order_of_their_moments(app, work, ran, clock)
     assert ran == [1, 2, 3]
 
 
+LONG_AGO = (
+    MOMENT - timedelta(days=1),
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(1969, 12, 31, tzinfo=UTC),
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=23))),
+)
+
+
 async def test_s06_a_moment_in_the_past_is_now(app, work, ran):
-    await work.using(at=MOMENT - timedelta(days=1)).enqueue("now")
+    for at in LONG_AGO:
+        await work.using(at=at).enqueue("now")
     await run(app)
 
-    assert ran == ["now"]
+    assert ran == ["now"] * len(LONG_AGO)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +98,10 @@ async def test_s06_a_moment_in_the_past_is_now(app, work, ran):
         {"at": datetime(2024, 1, 1)},
         {"delay": 1, "at": MOMENT},
         {"at": datetime(2200, 1, 1, tzinfo=UTC)},
+        {"at": "2030-01-01"},
+        {"at": date(2030, 1, 1)},
+        {"at": 0},
+        {"unique": Unique(within=0)},
     ],
     ids=str,
 )
@@ -95,8 +109,28 @@ async def test_s06_moments_that_mean_nothing_are_refused(memory, wrong):
     @memory.task
     async def work() -> None: ...
 
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput) as refused:
         await work.using(**wrong).enqueue()
+    assert "microsecond" not in str(refused.value)
+    assert any(str(refused.value).startswith(name) for name in wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"delay": -5}, "delay -5 is refused: give 0 seconds or more, up to a hundred years"),
+        ({"delay": "-5s"}, "delay '-5s' is refused: give a timedelta, a number of seconds, or text like"),
+        ({"timeout": 0}, "timeout 0 is refused: give more than 0 seconds, up to a hundred years"),
+        ({"keep_done": Keep(age=-1)}, "keep_done age -1 is refused: give 0 seconds or more"),
+        ({"at": datetime(2200, 1, 1, tzinfo=UTC)}, "give a moment before the year 2100"),
+    ],
+)
+async def test_s06_a_refusal_names_the_option_and_speaks_in_the_units_of_the_caller(memory, wrong, said):
+    @memory.task
+    async def work() -> None: ...
+
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        work.using(**wrong)
 
 
 async def test_a_promoted_job_runs_now(app, work, ran):

@@ -239,3 +239,35 @@ async def test_one_job_whose_headers_cannot_be_read_hides_no_other(app, headers)
         (good.id, None, False),
         (bad.id, None, not headers.startswith(b"{")),
     }
+
+
+@pytest.mark.parametrize(
+    "headers", [b'{"packhorse": 5}', b'{"packhorse": {"flow": 7}}', b'{"packhorse":', b'["packhorse":']
+)
+async def test_a_job_whose_headers_cannot_be_read_is_dead_as_undecodable_and_the_others_run(app, headers):
+    @app.task(name="export", attempts=3)
+    async def export() -> None: ...
+
+    store = await app.store()
+    receipts = await store.jobs.enqueue(
+        [NewJob(task="export"), NewJob(task="export", headers=headers), NewJob(task="export")]
+    )
+    await run(app)
+
+    found = await store.jobs.get([receipt.id for receipt in receipts])
+    assert [job.state for job in found] == ["done", "dead", "done"]
+    assert (found[1].reason, found[1].attempt) == ("undecodable", 1)
+
+
+@pytest.mark.parametrize("headers", [b"{", b"[1]", b""])
+async def test_a_job_that_asks_for_headers_that_cannot_be_read_is_dead_as_undecodable(app, headers):
+    @app.task(name="export", attempts=3)
+    async def export() -> None:
+        current().headers["shop"]
+
+    store = await app.store()
+    receipts = await store.jobs.enqueue([NewJob(task="export", headers=headers)])
+    await run(app)
+
+    [found] = await store.jobs.get([receipts[0].id])
+    assert (found.state, found.reason, found.attempt) == ("dead", "undecodable", 1)

@@ -151,8 +151,25 @@ async def test_s14_a_handler_calls_its_job_off(app):
     await run(app)
 
     assert await job.status() == "cancelled"
-    with pytest.raises(JobCancelled):
+    assert [each.message for each in (await job.info()).failures] == ["nobody wants it"]
+    with pytest.raises(JobCancelled, match=r"was cancelled \(nobody wants it\)") as raised:
         await job.result(1)
+    assert raised.value.why == "nobody wants it"
+
+
+async def test_s14_earlier_failures_are_not_why_a_job_was_cancelled(app, clock):
+    @app.task
+    async def work() -> None:
+        raise KeyError("k")
+
+    job = await work.using(attempts=2).enqueue()
+    await run(app)
+    clock.turn(SECOND)
+    await job.cancel()
+
+    with pytest.raises(JobCancelled) as raised:
+        await job.result(1)
+    assert (raised.value.why, len((await job.info()).failures)) == ("", 1)
 
 
 class Answer(Exception):

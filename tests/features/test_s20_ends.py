@@ -88,7 +88,7 @@ class Kept:
 
     async def left(self) -> tuple[int, int]:
         """How many done and dead ones are left."""
-        while await (await self._app.store()).jobs.prune(500):
+        while (await (await self._app.store()).jobs.prune(500)).more:
             pass
         counts = await self._app.queue("orders").counts()
         return counts["done"], counts["dead"]

@@ -1,7 +1,12 @@
-"""Waiting for the end of a job: from any process, answered soon, and nothing is left of it afterwards."""
+"""Waiting for the end of a job: from any process, answered soon, and nothing is left of it afterwards.
+
+``PACKHORSE_TEST_LONG=1`` is the full size; ``-s`` shows how soon answers came.
+"""
 
 import asyncio
 import os
+import time
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +14,11 @@ from packhorse import App, JobCancelled, JobFailed, JobNotFound
 from packhorse.model.ids import id_text, new_id
 from tests.features.making import SECOND, run
 
-WAITS = int(os.environ.get("PACKHORSE_WAITS", "2000"))
+LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))
+WAITS = 10_000 if LONG else 2000
+WAITING, ANSWERS = (10_000, 200) if LONG else (1000, 20)
+SOON = 0.05
+DESCRIPTORS = Path("/proc/self/fd" if Path("/proc").exists() else "/dev/fd")
 
 
 @pytest.fixture
@@ -34,12 +43,36 @@ async def test_s34_thousands_of_waits_leave_nothing_behind(live, workers):
     await workers.start(concurrency=50)
     await live.open()
     before, queue = len(asyncio.all_tasks()), live.queue("default")
+    descriptors = len(list(DESCRIPTORS.iterdir()))
     for first in range(0, WAITS, 500):
         jobs = await live.enqueue(*(queue.call("quick", {"number": number}) for number in range(first, first + 500)))
         results = await asyncio.gather(*(live.job(job.id).result(60) for job in jobs))
         assert results == list(range(first, first + 500))
+        await nothing_waits(live, before)
 
-    await nothing_waits(live, before)
+    assert len(list(DESCRIPTORS.iterdir())) <= descriptors + 20  # a pool of connections may have grown
+
+
+async def test_s34_an_answer_comes_within_50_ms_while_thousands_wait(live, workers):
+    await workers.start(concurrency=2)
+    nobody, waits = live.queue("nobody"), []
+    for _ in range(0, WAITING, 500):
+        jobs = await live.enqueue(*(nobody.call("x") for _ in range(500)))
+        waits += [asyncio.create_task(job.result()) for job in jobs]
+    took = []
+    for _ in range(ANSWERS):
+        job = await live.queue("default").enqueue("moment")
+        ended = await job.result(60)
+        took.append(time.monotonic() - ended)
+
+    took.sort()
+    median, most = took[ANSWERS // 2], took[ANSWERS * 95 // 100]
+    told = f"half within {median * 1000:.1f} ms, 95 % within {most * 1000:.1f} ms"
+    print(f"{WAITING} wait, {ANSWERS} answers: {told}")  # noqa: T201
+    assert (most if LONG else median) < SOON
+    for wait in waits:
+        wait.cancel()
+    await asyncio.gather(*waits, return_exceptions=True)
 
 
 async def test_s34_waits_that_run_out_leave_nothing_behind(live):

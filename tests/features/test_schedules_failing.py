@@ -1,7 +1,7 @@
 """What goes wrong with schedules: runs that fail, come late or never; wishes that are refused."""
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,14 +11,15 @@ from packhorse.errors import InvalidSchedule, JobFailed
 from packhorse.model import caps
 from packhorse.model.codec import About, Codec
 from packhorse.model.effect import Put
+from packhorse.model.lease import Settlement
 from packhorse.schedules.alarm import failed
 from packhorse.schedules.firing import EXPECTED
 from packhorse.schedules.schedule import KIND
 from packhorse.telemetry.names import Name
 from packhorse.testing.clock import TurnedClock
 from tests.features.making import DAY, HOUR, MINUTE, SECOND, everything, run
-from tests.features.scheduling import BEGIN, alarms, begin, elsewhere, nothing, pass_time, ticks
-from tests.making import take
+from tests.features.scheduling import BEGIN, alarms, at, begin, elsewhere, nothing, pass_time, ticks
+from tests.making import Held, take
 
 
 @pytest.fixture
@@ -178,7 +179,9 @@ async def test_s48_a_scheduled_run_that_was_lost_too_often_is_an_event(app, cloc
     clock.turn(HOUR)
     await app.schedules.fire()
     await app.enqueue(elsewhere(app))
-    assert len(await take(store)) == 2
+    leases = await take(store)
+    assert len(leases) == 2
+    await store.jobs.exchange([Settlement(lease, Held(1)) for lease in leases])
     clock.turn(HOUR)
 
     await reap.run()
@@ -243,6 +246,9 @@ async def test_s48_a_run_that_failed_or_was_never_made_is_missed_and_one_that_en
         ({"gap": "later"}, "shift, skip"),
         ({"fold": "last"}, "first, both"),
         ({"start": datetime(2026, 1, 1)}, "time zone"),
+        ({"start": "2026-01-01"}, "time zone"),
+        ({"end": "2026-01-01"}, "time zone"),
+        ({"start": datetime(2200, 1, 1, tzinfo=UTC)}, "end with 2100-01-01"),
         ({"start": BEGIN, "end": BEGIN - timedelta(1)}, "before the start"),
         ({"jitter": "soon"}, "duration"),
     ],
@@ -272,3 +278,23 @@ async def test_what_cannot_be_scheduled_is_refused_when_declared(memory):
         await memory.schedules.put("s", every("1h"), task.using(delay="1h").call())
     with pytest.raises(InvalidSchedule, match="exclude each other"):
         await memory.schedules.put("s", every("1h"), task.using(key="k").call(), overlap="queue")
+
+
+async def test_a_worker_starts_whatever_is_stored_and_the_other_schedules_are_declared(live):
+    task = nothing(live)
+    live.schedule(every("1h"), name="good")(task)
+    live.schedule(every("1h"), name="bad")(task)
+    await (await live.store()).records.put([Put(KIND, "bad", b"not a schedule")])
+
+    async with live.worker():
+        assert [schedule.name for schedule in (await live.schedules.find()).items] == ["good"]
+
+
+async def test_a_rule_that_fires_once_before_the_end_of_time_does(app, clock):
+    start = at("03-01T00:00:01")
+    await app.schedules.put("century", every("3900w", start=start), elsewhere(app))
+    assert await app.schedules.next("century", 5) == [start]
+    clock.turn(2 * SECOND)
+
+    assert await app.schedules.fire() == 1
+    assert await app.schedules.next("century", 5) == []

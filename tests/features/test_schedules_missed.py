@@ -215,9 +215,11 @@ async def test_a_jump_back_makes_no_tick_twice_and_loses_none(app, clock, jump, 
     await pass_time(app, clock, 2 * HOUR, 30 * MINUTE)
     clock.back(jump)
     await app.schedules.put("s", every("30m"), elsewhere(app), overlap="allow", catch_up=catch_up, jitter="1s")
-    await pass_time(app, clock, jump + 2 * HOUR, 30 * MINUTE)
+    await pass_time(app, clock, jump + 2 * HOUR, MINUTE)
 
-    assert await ticks(app) == [moved(minutes) for minutes in range(30, 270, 30)]
+    made = await ticks(app, limit=500)
+    assert len(made) >= 8  # more on SQLite, whose time goes on by the steady clock
+    assert made == [moved(30 * n) for n in range(1, len(made) + 1)]
 
 
 async def test_s46_many_whose_clocks_differ_fire_each_tick_once_while_they_come_and_go(make):

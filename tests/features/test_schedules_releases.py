@@ -1,5 +1,7 @@
 """Schedules declared in code, from release to release."""
 
+import sys
+
 import pytest
 
 from packhorse import App, every
@@ -86,6 +88,49 @@ async def test_sync_of_a_lower_release_disables_nothing_that_a_higher_one_declar
     assert (schedule.disabled, schedule.release) == (False, "2")
     assert await declaring(make(clock=clock, release="2"), kept="1h").schedules.sync() == ["new"]
     assert await declaring(make(clock=clock, release="3"), kept="1h", new="1h").schedules.declare() == ["kept", "new"]
+
+
+def declaring_in(app: App, **modules: str) -> App:
+    """The app with schedules of these names, each of a function in its module."""
+    for name, module in modules.items():
+
+        async def run() -> None: ...
+
+        run.__module__, run.__qualname__ = module, name
+        app.schedule(every("1h"), name=name)(run)
+    return app
+
+
+async def test_a_higher_release_disables_the_last_schedule_of_a_module_and_of_the_app(make, clock):
+    first = declaring_in(make(clock=clock, release="1"), nightly="shop.reports", stock="shop.stock")
+    second = declaring_in(make(clock=clock, release="2"), stock="shop.stock")
+    await first.schedules.declare()
+
+    assert await second.schedules.declare() == ["stock", "nightly"]
+    assert await make(clock=clock, release="3").schedules.declare() == ["stock"]
+    assert {name: (await second.schedules.get(name)).disabled for name in ("nightly", "stock")} == {
+        "nightly": True,
+        "stock": True,
+    }
+
+
+async def test_sync_disables_the_last_schedule_of_a_module_and_of_the_app(make, clock):
+    await declaring_in(make(clock=clock), nightly="shop.reports", stock="shop.stock").schedules.declare()
+
+    assert await declaring_in(make(clock=clock), stock="shop.stock").schedules.sync() == ["nightly"]
+    assert await make(clock=clock).schedules.sync() == ["stock"]
+
+
+async def test_an_app_disables_nothing_of_another_app_in_the_same_store(make, clock, monkeypatch):
+    mail = declaring(make(clock=clock, release="1"), letters="1h")
+    shop = declaring(make(clock=clock, release="2"), stock="1h")
+    for name, app in (("mail", mail), ("shop", shop)):
+        monkeypatch.setattr(sys.modules[__name__], name, app, raising=False)
+    await mail.schedules.declare()
+
+    assert await shop.schedules.declare() == ["stock"]
+    assert await shop.schedules.sync() == []
+    assert (await shop.schedules.get("letters")).app == f"{__name__}:mail"
 
 
 async def test_a_declaration_that_is_left_out_is_told(make, clock):

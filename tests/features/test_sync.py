@@ -340,6 +340,10 @@ def test_an_interrupt_ends_the_wait_and_the_call(place: Place):
     assert run(place, "interrupt") == ["interrupted", "ready"]
 
 
+def test_a_signal_handler_may_call_while_the_main_thread_makes_its_first_call(place: Place):
+    assert run(place, "signalled") == ["True ready"]
+
+
 async def test_a_call_when_the_interpreter_ends_is_refused(place: Place, live: App):
     first, second = run(place, "at_exit")
 

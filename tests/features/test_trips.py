@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from packhorse import App
-from packhorse.errors import OutcomeUnknown, PayloadTooLarge, StoreUnavailable
+from packhorse.errors import DurabilityNotMet, OutcomeUnknown, PayloadTooLarge, StoreUnavailable
 from packhorse.jobs.trips import Trips
 from packhorse.model import caps
 from packhorse.model.job import NewJob, Receipt, State
@@ -200,3 +200,17 @@ async def test_calls_of_tasks_share_trips_too(app):
 
     assert all(handle.created for handle in handles)
     assert (await (await app.store()).jobs.count())["default"][State.READY] == 100
+
+
+async def test_a_shared_trip_that_replicas_do_not_have_is_not_repeated_for_each_caller(store):
+    counted = Counted(store)
+    trips = Trips(counted)
+    counted.gate.clear()
+    tasks = await started(3, trips, [new(), new(), new()])
+    counted.error = DurabilityNotMet("0 of 1 replicas have it")
+    counted.gate.set()
+
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(each) for each in ended] == [DurabilityNotMet] * 3
+    assert counted.trips == [1, 2]

@@ -112,7 +112,7 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
             done = [lease] if lease else []
             answers = await raw.fetch(
                 statements.exchange, [row[2] for row in done], [new_id()] * len(done), [None] * len(done), None,
-                new_id(), new_id(), 10**9, ["default"], [1], [None], None, 1000, 10**12, 10, True, now,
+                new_id(), new_id(), 10**9, 0, False, ["default"], [1], [None], 1 << 22, None, 1000, 10**12, 10, True, now,
             )  # fmt: skip
             lease = answers[0]
             await raw.fetch(statements.renew, [lease[2]], [new_id()], 1000, now)
@@ -122,7 +122,7 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
         big = {table: read[table] for table in tables if table in read}
         assert all(rows < 50 for rows, _ in big.values()), (number, big)
         assert all(rows < 200 for _, rows in big.values()), (number, big)
-    assert answers[-1][-3] == later + 1, "the next due moment is found among all that is scheduled"
+    assert answers[-1][-4] == later + 1, "the next due moment is found among all that is scheduled"
 
 
 async def test_records_are_found_by_their_prefix_without_reading_others(store, raw, clock):
@@ -173,7 +173,7 @@ async def test_the_ends_of_two_last_children_at_once_release_their_parent(store,
     await transaction.start()
     await other.fetch(
         store._layout.statements.exchange, [first.id], [first.token], [None], None,
-        None, None, None, None, None, None, None, 1000, 10**12, 10, True, clock.now(),
+        *[None] * 10, 1000, 10**12, 10, True, clock.now(),
     )  # fmt: skip
 
     last = asyncio.create_task(end(store, second, Done()))

@@ -22,7 +22,7 @@ async def buried(store) -> bytes:
     [job] = await put_in(store, new())
     [lease] = await take(store)
     await end(store, lease, Done(keep=Keep(0, 0)))
-    assert await store.jobs.prune(10) == 1
+    assert (await store.jobs.prune(10)).jobs == 1
     return job
 
 
@@ -121,7 +121,7 @@ async def test_an_exchange_goes_through_no_leases_of_others_though_there_were_no
 
     await raw.fetch(
         store._layout.statements.exchange, [lease.id], [lease.token], [None], None,
-        WORKER, new_id(), 10**9, ["default"], [5], [None], None, 1000, 10**12, 10, True, clock.now(),
+        WORKER, new_id(), 10**9, 0, False, ["default"], [5], [None], 1 << 22, None, 1000, 10**12, 10, True, clock.now(),
     )  # fmt: skip
 
     read = await raw.fetchval(
@@ -130,3 +130,24 @@ async def test_an_exchange_goes_through_no_leases_of_others_though_there_were_no
     )
     await undone.rollback()
     assert read < 20
+
+
+async def test_counts_of_thousands_of_queues_are_folded_and_those_of_past_queues_go(store, raw):
+    names = [f"customer-{number}" for number in range(3000)]
+    for _ in range(2):
+        for first in range(0, len(names), 500):
+            await put_in(store, *(new(queue=name, delay=3600 * 10**6) for name in names[first : first + 500]))
+    for _ in range(3):
+        await store.jobs.reap(10)
+
+    assert await raw.fetchval(f"SELECT count(*) FROM {SCHEMA}.deltas") <= 100
+    counts = await store.jobs.count()
+    assert {counts[name][State.SCHEDULED] for name in names} == {2}
+
+    jobs = await raw.fetch(f"SELECT id FROM {SCHEMA}.due")
+    for first in range(0, len(jobs), 500):
+        await store.jobs.drop([job for (job,) in jobs[first : first + 500]])
+    assert await store.jobs.count() == {}
+    for _ in range(3):
+        await store.jobs.reap(10)
+    assert await raw.fetchval(f"SELECT count(*) FROM {SCHEMA}.folded") == 0

@@ -84,6 +84,30 @@ async def test_a_transaction_with_a_job_passes_the_pooler(pooler):
     await store.close()
 
 
+async def test_what_a_handler_sets_in_a_session_of_the_pooler_meets_nobody_else(pooler):
+    store = open_store(pooler.url, namespace="settings")
+    await store.migrate()
+    await store.open()
+    for statement in ("SET ROLE pg_monitor", "SET SESSION AUTHORIZATION pg_monitor", "SET shop.tenant = 'a'"):
+        await put_in(store, new())
+        [lease] = await take(store, 1)
+        transaction = store.transaction(10**7)
+        await transaction.execute("GRANT ALL ON SCHEMA settings TO pg_monitor")
+        await transaction.execute("GRANT ALL ON ALL TABLES IN SCHEMA settings TO pg_monitor")
+        await transaction.execute("GRANT ALL ON ALL SEQUENCES IN SCHEMA settings TO pg_monitor")
+        await transaction.execute(statement)
+        assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
+
+    for _ in range(6):  # all sessions of the pooler, in turn
+        transaction = store.transaction(10**7)
+        [row] = await transaction.fetch(
+            "SELECT current_user::text, session_user::text, coalesce(current_setting('shop.tenant', true), '')"
+        )
+        assert list(row) == ["postgres", "postgres", ""]
+        await transaction.roll_back()
+    await store.close()
+
+
 async def test_hints_come_by_an_address_of_their_own(pooler, server):
     store = PostgresStore(f"{pooler.url}?listen={quote(server.url, safe='')}", namespace="hinted")
     await store.migrate()

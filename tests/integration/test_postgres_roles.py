@@ -135,6 +135,43 @@ async def test_a_role_that_is_shut_out_later_may_be_let_in_again_and_does_not_en
     await store.close()
 
 
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "WIN1252"])
+async def test_a_database_whose_encoding_is_not_utf8_is_refused_and_the_doctor_says_so(raw, url, schema, encoding):
+    await raw.execute(f"CREATE DATABASE {schema} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    store = PostgresStore(urlsplit(url)._replace(path=f"/{schema}").geturl())
+    try:
+        for begin in (store.migrate, store.open):
+            with pytest.raises(ConfigError, match=rf"{encoding}.*ENCODING 'UTF8'"):
+                await begin()
+        [finding] = [finding for finding in await store.examine() if finding.name == "encoding"]
+        assert (finding.value, finding.grade) == (encoding, Grade.BAD)
+    finally:
+        await raw.execute(f"DROP DATABASE {schema} WITH (FORCE)")
+
+
+async def test_a_start_with_nothing_to_migrate_needs_no_right_to_create_and_waits_for_no_migrator(
+    small, raw, url, schema
+):
+    async with raw.transaction():
+        await raw.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"packhorse:{schema}")
+        async with asyncio.timeout(5):
+            assert await PostgresStore(small, namespace=schema).migrate() == []
+
+
+async def test_a_statement_timeout_that_is_too_short_is_named(small, raw, schema):
+    await raw.execute(f"ALTER ROLE worker_{schema} SET statement_timeout = '1ms'")
+    store = PostgresStore(small, namespace=schema)
+
+    async def used() -> None:
+        for _ in range(20):  # some calls are fast enough
+            await store.open()
+            await store.jobs.count()
+            await store.close()
+
+    with pytest.raises(StoreUnavailable, match="statement_timeout"):
+        await used()
+
+
 @pytest.mark.parametrize("url", ["postgresql://hay@localhost:99999/x", "postgresql://a:1,b:99999/x"])
 def test_a_port_that_there_is_not_is_refused(url, kind):
     with pytest.raises(ConfigError, match="65535"):

@@ -59,7 +59,7 @@ class Meter:
     async def pages(self, *, hinted: bool = True) -> int:
         """Of the last exchange, made twice more and undone; the first of them plans."""
         params = list(self._params)
-        params[10] = self._store._hints.given() if hinted else None
+        params[13] = self._store._hints.given() if hinted else None
         for _ in range(2):
             transaction = self._connection.transaction()
             await transaction.start()

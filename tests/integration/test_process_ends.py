@@ -355,7 +355,7 @@ async def test_a_child_that_only_hears_of_its_worker_by_the_line_dies_with_it_to
             payload = codec.encode({"fifo": fifo.path})
             line.sendall(frames.pack(frames.Start(tuple(sys.path), None)))
             assert list(frames.Unpacker().feed(await within(asyncio.to_thread(line.recv, 100)))) == [frames.Ready()]
-            line.sendall(frames.pack(frames.Call(child_tasks.lease("hold", payload=payload), 1)))
+            line.sendall(frames.pack(frames.Call(child_tasks.lease("hold", payload=payload))))
             await fifo.begun()
         await fifo.released()
     finally:

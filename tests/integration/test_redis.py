@@ -30,7 +30,7 @@ from tests.making import BROKEN, HOUR, MINUTE, WORKER, ask, end, new, put_in, ta
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
 
-READS = """EXISTS HGET HGETALL HKEYS HLEN HMGET HRANDFIELD HSCAN HVALS LINDEX LLEN LPOS LRANGE SISMEMBER SMEMBERS TIME
+READS = """EXISTS HGET HGETALL HKEYS HLEN HMGET HRANDFIELD HSCAN HSTRLEN HVALS LINDEX LLEN LPOS LRANGE SISMEMBER SMEMBERS TIME
 ZCARD ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK ZSCORE"""
 FAULTY = """-- gives: call commit
 local reads, left, deciding = {}, %d, true
@@ -79,6 +79,7 @@ class Scene:
         self.due = new(delay=MINUTE, lane="b")
         await put_in(store, self.parent, child, laned, behind, *rest, self.waiting, self.cancelled, self.due)
         self.leases = await take(store, 6)
+        await store.jobs.exchange([Settlement(lease, Held(1)) for lease in self.leases[:2]])
         await end(store, self.leases[5], Wait(WaitReason.SIGNAL, On("signal", "go")))
         self.held_back = await put_in(store, new(lane="c", queue="people"), new(delay=HOUR), new(delay=HOUR, lane="c"))
         [asking] = await take(store, 1, "people")

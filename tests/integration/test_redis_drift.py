@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from packhorse.errors import StoreError
+from packhorse.model.event import LIFECYCLE
 from packhorse.model.ids import id_text
 from packhorse.model.job import LEASE, State
 from packhorse.model.lease import Renewed
@@ -199,3 +200,42 @@ async def test_a_worker_says_what_was_put_right(kind, url):
             [told] = await heard.until(Name.TIDIED)
         assert f"job {id_text(job)} in no line" in told["detail"]
         assert await state(store, job) is State.READY
+
+
+async def test_writes_go_on_after_the_heads_of_streams_were_deleted(store, by_hand, clock):
+    await put_in(store, new())
+    await put_in(store, new())
+    await by_hand.delete(key(store, "heads"))
+
+    await put_in(store, new())
+    for lease in await take(store):
+        await end(store, lease, Done())
+
+    offsets = [event.offset for event in await store.streams.read(LIFECYCLE)]
+    assert offsets == list(range(1, len(offsets) + 1))
+    await check(store)
+
+
+async def test_shelves_do_not_meet_after_their_numbers_were_deleted(store, by_hand, clock):
+    await put_in(store, *(new() for _ in range(3)))
+    for lease in await take(store, 3):
+        await end(store, lease, Done())
+    await by_hand.delete(key(store, "serials"))
+    await put_in(store, *(new(queue="other") for _ in range(3)))
+    for lease in await take(store, 3, "other"):
+        await end(store, lease, Done())
+
+    shelves = [row.split()[0] for row in await by_hand.hvals(key(store, "shelves"))]
+    assert len(set(shelves)) == len(shelves) == 2
+    await check(store)
+
+
+async def test_large_jobs_that_are_due_come_some_at_a_time(store, clock):
+    large = b'"%s"' % (b"x" * 1_000_000)
+    jobs = await put_in(store, *(new(payload=large, delay=MINUTE) for _ in range(25)))
+    clock.turn(HOUR)
+    await put_in(store, new("other"))
+
+    assert 0 < [await state(store, job) for job in jobs].count(State.READY) < 25
+    await rest_runs(store, clock)
+    assert {await state(store, job) for job in jobs} == {State.DONE}

@@ -8,9 +8,12 @@ import pytest
 
 from packhorse.errors import OutcomeUnknown, StoreUnavailable
 from packhorse.stores.redis import connection
+from packhorse.stores.redis.address import parse
+from packhorse.stores.redis.wire import PIECE
 from tests.integration.keyspaces import KINDS, NONE
 from tests.integration.refusing import Refusing
 from tests.making import new
+from tests.proxy import Proxy
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -46,6 +49,25 @@ async def test_an_answer_is_due_by_its_own_limit_though_the_line_is_old(hasty):
         with pytest.raises(OutcomeUnknown):
             await store.jobs.enqueue([new()])
         assert time.monotonic() - began >= SOON * 0.9
+
+
+async def test_a_large_request_is_given_to_the_transport_in_pieces():
+    server = Refusing(b"*0", b"*0")
+    async with server.running(), Proxy(f"redis://127.0.0.1:{server.port}/0", rate=1 << 30).running() as proxy:
+        connections = connection.Connections(parse(proxy.url), "tag")
+        connections.open()
+        await connections.read("PING")
+        [line] = connections._idle
+        proxy.block()
+
+        calling = asyncio.create_task(connections.read("ECHO", b"x" * 32 * PIECE))
+        await asyncio.sleep(SOON / 2)
+        assert 0 < line._transport.get_write_buffer_size() <= PIECE
+        proxy.unblock()
+
+        assert await calling == []
+        assert server.heard == 2
+        await connections.close()
 
 
 async def test_an_idle_line_that_is_spoken_to_unasked_is_not_used_again():

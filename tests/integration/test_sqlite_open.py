@@ -1,5 +1,6 @@
 """Files that cannot be a store: each is refused at open with an error that says what to do."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -21,6 +22,7 @@ from packhorse.stores.sqlite.examine import SYNCHRONOUS
 from packhorse.stores.sqlite.file import SOUND, tell_of_old_library
 from packhorse.stores.sqlite.step import SQL, Step
 from packhorse.stores.sqlite.store import SQLiteStore
+from tests.engine.making import at_once, worker
 from tests.making import new, put_in, state
 
 NOBODY = 65534
@@ -100,6 +102,26 @@ async def test_a_damaged_page_is_told_by_the_call_that_meets_it(tmp_path: Path):
     try:
         with pytest.raises(StoreDamaged):
             await put_in(store, new())
+    finally:
+        await store.close()
+
+
+async def test_a_worker_stops_at_a_damaged_page(tmp_path: Path):
+    path = tmp_path / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    await store.migrate()
+    await store.open()
+    await put_in(store, new())
+    await store.close()  # the last one writes all pages to the file
+    with contextlib.closing(sqlite3.connect(path)) as plain:
+        (root,) = plain.execute("SELECT rootpage FROM sqlite_master WHERE name = 'packhorse_jobs'").fetchone()
+    damage(path, root)
+    await store.open()
+    try:
+        working = await worker(store, at_once()).__aenter__()
+        await asyncio.wait_for(working.stopped(), 20)
+        with pytest.raises(StoreDamaged, match="restore a backup"):
+            await working.__aexit__(None, None, None)
     finally:
         await store.close()
 
@@ -198,11 +220,13 @@ async def test_a_network_file_system_may_be_put_up_with_and_what_is_lost_is_said
     "query",
     [
         "unsafe_network=perhaps", "unsafe_network", "mode=ro", "unsafe_network=yes&cache=shared",
-        "synchronous=off", "synchronous", "synchronous=1", "synchronous=extra&synchronous=normal",
+        "foreign_keys", "foreign_keys=1", "synchronous=off", "synchronous", "synchronous=1", "synchronous=extra&synchronous=normal",
     ],
 )  # fmt: skip
 def test_an_address_that_says_something_else_is_refused(query: str):
-    with pytest.raises(ConfigError, match="synchronous=full or normal, unsafe_network=yes or no"):
+    with pytest.raises(
+        ConfigError, match="synchronous=full or normal, foreign_keys=off or on, unsafe_network=yes or no"
+    ):
         open_store(f"sqlite:///store.db?{query}")
 
 

@@ -17,7 +17,8 @@ from tests.making import MINUTE, Settlement, new, put_in, take
 STATEMENTS = sorted(SQL.names - {"create_migrations"})
 SMALL = frozenset(
     (
-        "leases", "l", "shelves", "s", "queues", "counts", "workers", "asks", "migrations", "moment", "sqlite_master", "CONSTANT",
+        "leases", "l", "shelves", "s", "queues", "counts", "workers", "asks", "migrations", "moment", "sqlite_master",
+        "sqlite_temp_master", "CONSTANT",
         "p",  # priorities, one by one
         "e",  # the oldest of a shelf, a few
         "d", "said",  # what is given
@@ -50,9 +51,8 @@ HOT = {
         "packhorse_tombs PRIMARY KEY (id=?)",
     ],
     "next_in_lanes": ["w PRIMARY KEY (rowid=?)", "x packhorse_waits_lane (queue=? AND lane=?)"],
-    "crowded_shelves": ["c PRIMARY KEY (queue=? AND state=?)", "e packhorse_ends_shelf (shelf=?)"],
     "shelf_edge": ["packhorse_ends packhorse_ends_shelf (shelf=?)"],
-    "overdue": ["packhorse_ends packhorse_ends_shelf (shelf=?)", "j PRIMARY KEY (rowid=?)"],
+    "overdue": ["e packhorse_ends_shelf (shelf=?)", "w PRIMARY KEY (rowid=?)", "j PRIMARY KEY (rowid=?)"],
     "find_records": ["packhorse_records packhorse_records_key (kind=? AND key>? AND key<?)"],
     "page_ended": ["packhorse_ends packhorse_ends_shelf (shelf=? AND number<?)"],
     "page_ready": ["packhorse_ready packhorse_ready_order ((queue,priority,since,number)>(?,?,?,?) AND queue<?)"],

@@ -4,10 +4,11 @@ Between jobs that became ready at the very same moment only those from one enque
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from packhorse.model.job import Keep, State
 from packhorse.model.lease import Ask, Exchange
+from packhorse.model.outcome import Again
 from packhorse.model.reason import WaitReason
 from tests.properties.model import Job, Model
 from tests.properties.wishes import QUEUES
@@ -50,8 +51,8 @@ def shares(model: Model, ask: Ask) -> dict[str, int]:
 def claim(model: Model, ask: Ask, answer: Exchange) -> None:
     """Lease what the store gave for an ask, if the rules allow it, and look at what it says of the rest."""
     given = [lease.id for lease in answer.leases]
-    if again := {job.id for job in model.jobs.values() if job.token == ask.token}:
-        assert set(given) == again, "the same ask again gives the same leases"
+    if again := [job for job in model.jobs.values() if job.token == ask.token]:
+        give_back(model, ask, again, given)
     else:
         take_best(model, ask, given)
     queues = [share.queue for share in ask.shares]
@@ -61,16 +62,34 @@ def claim(model: Model, ask: Ask, answer: Exchange) -> None:
     assert answer.next_due == min(due, default=None) or (again and answer.more), "next due"
 
 
+def size(jobs: Iterable[Job]) -> int:
+    """How many bytes jobs count for in an ask."""
+    return sum(len(job.wish.payload) + len(job.wish.headers) for job in jobs)
+
+
+def give_back(model: Model, ask: Ask, held: list[Job], given: list[bytes]) -> None:
+    """The same ask again gives the same leases, but makes those ready that do not fit in its bytes any more."""
+    kept, left = [job for job in held if job.id in given], [job for job in held if job.id not in given]
+    assert len(kept) == len(given) > 0, "the same ask again gives the same leases"
+    assert size(kept) <= ask.max_bytes or len(kept) == 1, "leases fit in the bytes of their ask"
+    assert not left or any(size([*kept, job]) > ask.max_bytes for job in left), "leases that fit are given again"
+    for job in left:
+        model.conclude(job, Again(charged=False))
+
+
 def take_best(model: Model, ask: Ask, given: list[bytes]) -> None:
     """Lease what the store gave, if it is as many as the shares allow, the best of each queue, and best first."""
     taken = [model.jobs[job] for job in given]
     left = []
     for queue, count in shares(model, ask).items():
         mine = [job for job in taken if job.wish.queue == queue]
-        assert len(mine) == count, f"{queue} gave {len(mine)} leases instead of {count}"
         line = standing(model, State.READY, queue)
         assert set(mine) <= set(line), "only ready jobs are leased"
-        left += [job for job in line if job not in mine]
+        behind = [job for job in line if job not in mine]
+        full = any(size([*taken, job]) > ask.max_bytes and not any(before(it, job) for it in behind) for job in behind)
+        assert len(mine) == count or (taken and full), f"{queue} gave {len(mine)} leases instead of {count}"
+        left += behind
+    assert size(taken) <= ask.max_bytes or len(taken) == 1, "leases fit in the bytes of their ask"
     for place, job in enumerate(taken):
         later = [*taken[place + 1 :], *(other for other in left if other.wish.queue == job.wish.queue)]
         assert not any(before(other, job) for other in later), "leases come best first"
@@ -80,7 +99,7 @@ def take_best(model: Model, ask: Ask, given: list[bytes]) -> None:
 
 def reap(model: Model, taken: list[bytes], limit: int, max_lost: int, keep: Keep) -> None:
     """Take back what the store took back, if those are leases that ran out, as many as the limit allows."""
-    late = {job.id for job in model.jobs.values() if job.state is State.RUNNING and job.since <= model.now}
+    late = {job.id for job in model.jobs.values() if job.state is State.RUNNING and job.until <= model.now}
     assert len(taken) == min(limit, len(late)), f"{len(taken)} leases were taken back, {len(late)} are late"
     assert set(taken) <= late, "a lease that is not over stays"
     for job in taken:

@@ -5,6 +5,7 @@ the caller turns. Which jobs a verb picks (the best, the late, the oldest) is sa
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ class Job:
         self.number, self.due, self.children = number, due, wish.children
         self.state: Any = None
         self.since, self.reason, self.on = 0, None, None
+        self.until: Any = None  # of a running job: when its lease runs out
         self.token, self.step, self.cancelling = None, 0, False
         self.slot = False
         self.fresh = False  # it stands where enqueue put it, so arrival decides between equals
@@ -60,7 +62,7 @@ class Model:
         if job in self.lines[job.lane]:
             self.lines[job.lane].remove(job)
         job.fresh = job.state is None or (job.fresh and job.state is State.SCHEDULED)
-        job.state, job.since, job.reason, job.on = state, since, reason, None
+        job.state, job.since, job.until, job.reason, job.on = state, since, None, reason, None
         job.token, job.step, job.cancelling = None, 0, False
         vars(job).update(more)
 
@@ -85,20 +87,24 @@ class Model:
     def depart(self, job: Job, word: str) -> None:
         """What goes with every end: the unique key is free, the slot goes to the next, the parent is told."""
         self.free(job)
-        if job.slot:
-            job.slot, line = False, self.lines[job.lane]
-            self.held[job.lane] -= not line
-            for following in line[:1]:
-                self.place(following, State.READY, self.now, slot=True)
+        self.hand_on(job)
         parent = self.jobs.get(job.wish.parent or b"")
-        if parent is None or parent.state.ended:
+        if parent is None:
             return
         key = delivery_key(parent.id, job.id)
         parent.delivered += (DELIVERED, key) not in self.records
         value = word.encode() if job.result is None else word.encode() + b" " + job.result
         self.write(Put(DELIVERED, key, value))
         if parent.reason is WaitReason.CHILDREN and parent.delivered >= parent.children:
-            self.admit(parent, self.now if parent.settled else max(parent.due, self.now))
+            self.admit(parent, self.now if any(parent.settled) else max(parent.due, self.now))
+
+    def hand_on(self, job: Job) -> None:
+        """The slot, if the job has one, goes to the next behind its lane."""
+        if job.slot:
+            job.slot, line = False, self.lines[job.lane]
+            self.held[job.lane] -= not line
+            for following in line[:1]:
+                self.place(following, State.READY, self.now, slot=True)
 
     def holder(self, key: str) -> bytes | None:
         job, until = self.uniques.get(key, (None, None))
@@ -160,9 +166,10 @@ class Model:
         if not all(self.expected(effect) for effect in settlement.effects if isinstance(effect, Put)):
             return Verdict.CONFLICT
         waits = isinstance(outcome, Wait) and not job.cancelling
+        stops = isinstance(outcome, Again | Wait) and job.cancelling
         if not waits:  # an effect may take the unique key of a job that ends
             self.conclude(job, outcome)
-        for effect in settlement.effects:
+        for effect in () if stops else settlement.effects:
             if isinstance(effect, Enqueue):
                 self.enqueue(effect.job)
             elif isinstance(effect, Publish):
@@ -198,16 +205,18 @@ class Model:
                     self.admit(job, self.now)
                 else:
                     self.place(job, State.WAITING, self.now, reason, on=on, children=children)
+                    if reason is WaitReason.CHILDREN:
+                        self.hand_on(job)
 
     def lease(self, job: Job, ask: Ask) -> None:
         job.attempt += 1
         if job.wish.unique and job.wish.unique.until is Until.STARTED:
             self.free(job)
-        self.place(job, State.RUNNING, self.now + ask.lease, token=ask.token)
+        self.place(job, State.RUNNING, self.now, token=ask.token, until=self.now + ask.lease)
 
     def renew(self, lease: Lease, duration: int) -> Renewed:
         if job := self.leased(lease):
-            job.since = self.now + duration
+            job.until = self.now + duration
             return Renewed.CANCELLING if job.cancelling else Renewed.KEPT
         return Renewed.LOST
 
@@ -217,10 +226,14 @@ class Model:
         return Verdict.WRITTEN if job else Verdict.LOST
 
     def take_back(self, job: Job, max_lost: int, keep: Keep) -> None:
-        job.token, job.lost = None, job.lost + 1
+        begun, job.token = job.step > 0, None
+        if begun or not job.lost:
+            job.lost += 1
+        else:
+            job.attempt -= 1
         if job.cancelling:
             self.end(job, State.CANCELLED, KEEP_DONE)
-        elif job.lost >= max_lost:
+        elif begun and job.lost >= max_lost:
             self.end(job, State.DEAD, keep, reason=DeadReason.POISON)
         else:
             self.admit(job, self.now)
@@ -232,15 +245,29 @@ class Model:
             self.end(job, State.CANCELLED, keep)
         return job.state if job else None
 
-    def replay(self, job: Job | None) -> bool:
-        if job is None or job.state not in (State.DEAD, State.CANCELLED):
+    def replay(self, names: Sequence[bytes]) -> list[bool]:
+        taken: list[Job] = []
+        answers = [self.take_out(self.jobs.get(name), taken) for name in names]
+        for job in taken:
+            job.attempt, job.lost, job.children = 0, 0, job.wish.children
+            if job.children > job.delivered:
+                self.place(job, State.WAITING, self.now, WaitReason.CHILDREN)
+            else:
+                self.admit(job, self.now)
+        return answers
+
+    def take_out(self, job: Job | None, taken: list[Job]) -> bool:
+        """A job leaves its end, and takes back what it left for its parent."""
+        if job is None or job in taken or job.state not in (State.DEAD, State.CANCELLED):
             return False
         if job.wish.unique and job.wish.unique.until is not Until.WINDOW:
             if self.holder(job.wish.unique.key):
                 return False
             self.uniques[job.wish.unique.key] = (job.id, None)
-        job.attempt = job.lost = 0
-        self.admit(job, self.now)
+        parent = self.jobs.get(job.wish.parent or b"")
+        if parent and self.records.pop((DELIVERED, delivery_key(parent.id, job.id)), None):
+            parent.delivered -= 1
+        taken.append(job)
         return True
 
     def promote(self, job: Job | None) -> bool:

@@ -54,6 +54,7 @@ class Pair(RuleBasedStateMachine):
         self.asked: dict[bytes, Ask] = {}  # the last ask of each worker that was given leases
         self.workers: dict[bytes, tuple[bytes, int]] = {}  # who asked with which token, and when
         self.gone: list[bytes] = []  # ids of jobs that were there
+        self.unnoticed = False  # jobs with a lane to ask had come due before the last call
         self.told = 0  # offset of the last event of the lifecycle
 
     def teardown(self) -> None:
@@ -70,7 +71,8 @@ class Pair(RuleBasedStateMachine):
         serial, there = self.fresh(), list(self.model.jobs)
         wait = wish.delay + serial if wish.delay and wish.children else wish.delay
         return NewJob(
-            task=wish.task, queue=wish.queue, priority=wish.priority, payload=b"%d" % serial, unique=wish.unique,
+            task=wish.task, queue=wish.queue, priority=wish.priority, unique=wish.unique,
+            payload=b"%d" % serial + b" " * (serial % 3 * 20),
             id=number_of(serial) if wish.chosen is None else [*CHOSEN, *self.gone[-2:], *CHOSEN][wish.chosen], delay=wait,
             at=self.clock.now() + wish.at if wish.at and not wish.children else 0,
             lane=wish.lane, lane_limit=LANES[wish.lane] if wish.lane else 1, children=wish.children,
@@ -132,13 +134,20 @@ class Pair(RuleBasedStateMachine):
 
     # Calls that several rules make
 
-    def call(self, verb: Callable[[Store], Awaitable[T]]) -> T:
-        """Make a call a moment later, by one client after the other."""
+    def call(self, verb: Callable[[Store], Awaitable[T]], *, lets_in: bool = False) -> T:
+        """Make a call a moment later, by one client after the other.
+
+        One that lets jobs in must keep them behind those of their lanes that came due, noticed or not.
+        """
         self.clock.turn(TICK)
         self.model.now = self.clock.now()
-        if choices.come_due(self.model):
+        self.unnoticed = choices.come_due(self.model)
+        if self.unnoticed and not lets_in:
             self.ground.run(self.come_due(self.clients[0]))
-        return self.ground.run(verb(self.clients[self.fresh() % len(self.clients)]))
+        answer = self.ground.run(verb(self.clients[self.fresh() % len(self.clients)]))
+        if self.unnoticed and lets_in:
+            self.ground.run(self.come_due(self.clients[0]))
+        return answer
 
     async def come_due(self, store: Store) -> None:
         """An ask for nothing: a store may notice only when asked that a moment has come, but not ask lanes in its own order."""
@@ -150,8 +159,11 @@ class Pair(RuleBasedStateMachine):
 
     def enqueue(self, jobs: list[NewJob]) -> None:
         jobs = [job for job in jobs if not self.doubtful(job.id)]
-        receipts = self.call(lambda store: store.jobs.enqueue(jobs))
+        receipts = self.call(lambda store: store.jobs.enqueue(jobs), lets_in=True)
         assert receipts == [self.model.enqueue(job) for job in jobs]
+        for receipt in receipts:
+            if self.unnoticed and receipt.created and self.model.jobs[receipt.id].wish.lane:
+                self.model.jobs[receipt.id].fresh = False  # it may have come due behind the others of this call
 
     def exchange(self, settlements: list[Settlement], ask: Ask | None = None) -> None:
         settlements = [it for it in settlements if not any(map(self.doubtful, names(it)))]
@@ -175,17 +187,21 @@ class Pair(RuleBasedStateMachine):
     def check_lease(self, lease: Lease) -> None:
         job = self.model.leased(lease)
         assert job is not None
-        assert (lease.until, lease.attempt, lease.lost) == (job.since, job.attempt, job.lost)
+        assert (lease.claimed, lease.until) == (job.since, job.until)
+        assert (lease.attempt, lease.lost) == (job.attempt, job.lost)
         for field in ("task", "queue", "payload", "headers", "priority", "lane", "parent"):
             assert getattr(lease, field) == getattr(job.wish, field), field
 
+    def call_off(self, ids: list[bytes], keep: Keep) -> None:
+        answers = self.call(lambda store: store.jobs.cancel(ids, keep=keep))
+        assert answers == [self.model.cancel(self.model.jobs.get(job), keep) for job in ids]
+
     def take_back(self, limit: int, max_lost: int, keep: Keep) -> None:
-        attempts = {job.id: job.attempt for job in self.model.jobs.values()}
         lost = self.call(lambda store: store.jobs.reap(limit, max_lost=max_lost, keep=keep))
         choices.reap(self.model, [it.id for it in lost], limit, max_lost, keep)
         for it in lost:
             job = self.model.jobs[it.id]
-            assert (it.attempt, it.lost, it.state) == (attempts[it.id], job.lost, job.state)
+            assert (it.attempt, it.lost, it.state) == (job.attempt, job.lost, job.state)
 
     # What holds after every rule
 
@@ -217,7 +233,7 @@ class Pair(RuleBasedStateMachine):
 
     def job_agrees(self, found: Job, expected: model.Job) -> None:
         assert self.state(found) == self.state(expected)
-        for field in ("reason", "attempt", "lost", "result", "delivered", "cancelling", "progress"):
+        for field in ("until", "reason", "attempt", "lost", "result", "delivered", "cancelling", "progress"):
             assert getattr(found, field) == getattr(expected, field), field
         assert found.since == expected.since or expected.reason is WaitReason.LANE
         for field in ("task", "queue", "payload", "priority", "lane", "parent"):

@@ -38,7 +38,6 @@ def chosen(examples: int) -> settings:
     return settings(
         max_examples=examples,
         stateful_step_count=STEPS,
-        deadline=None,
         print_blob=True,
         database=None,
         report_multiple_bugs=False,

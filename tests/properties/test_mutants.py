@@ -10,12 +10,14 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from msgspec.structs import replace
 
-from packhorse.model.effect import Publish, Put
+from packhorse.model import caps
+from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.ids import new_id, new_token
-from packhorse.model.job import NewJob, Receipt, State
+from packhorse.model.job import NewJob, Pruned, Receipt, State
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.outcome import Again, Held, Wait
 from packhorse.model.page import Filter
+from packhorse.model.record import DELIVERED, delivery_key
 from packhorse.stores.contract import Jobs, Store
 from tests.properties.ground import Ground
 from tests.properties.machine import Machine
@@ -80,6 +82,11 @@ class TheSameAskClaimsAnew(Mutant):
         return await self.jobs.exchange(settlements, ask)
 
 
+class TheBytesOfAnAskAreIgnored(Mutant):
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        return await self.jobs.exchange(settlements, replace(ask, max_bytes=caps.EXCHANGE_BYTES) if ask else None)
+
+
 class LeasesComeWorstFirst(Mutant):
     async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
         answer = await self.jobs.exchange(settlements, ask)
@@ -92,6 +99,17 @@ class EffectsOfAStaleTokenAreWritten(Mutant):
         for settlement, verdict in zip(settlements, answer.verdicts, strict=True):
             if verdict is Verdict.LOST:
                 await self.store.streams.publish([it for it in settlement.effects if isinstance(it, Publish)])
+        return answer
+
+
+class EffectsOfACancelledRetryAreWritten(Mutant):
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        jobs = await self.jobs.get([it.lease.id for it in settlements])
+        answer = await self.jobs.exchange(settlements, ask)
+        for settlement, job, verdict in zip(settlements, jobs, answer.verdicts, strict=True):
+            stopped = job is not None and job.cancelling and isinstance(settlement.outcome, Again | Wait)
+            if stopped and verdict is Verdict.WRITTEN:
+                await self.jobs.enqueue([it.job for it in settlement.effects if isinstance(it, Enqueue)])
         return answer
 
 
@@ -163,6 +181,21 @@ class ALossIsForgotten(Mutant):
         return await self.jobs.reap(limit, **options | {"max_lost": 1000})
 
 
+class WhatNeverBeganIsCharged(Mutant):
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.leases: list[Lease] = []
+
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        answer = await self.jobs.exchange(settlements, ask)
+        self.leases += answer.leases
+        return answer
+
+    async def reap(self, limit: int, **options: Any) -> list[Lost]:
+        await self.jobs.exchange([Settlement(lease, Held(2**31 - 1)) for lease in self.leases[-500:]])
+        return await self.jobs.reap(limit, **options)
+
+
 class ACancelOfARunningJobIsIgnored(Mutant):
     async def cancel(self, ids: Sequence[bytes], **options: Any) -> list[State | None]:
         running = [job is not None and job.state is State.RUNNING for job in await self.jobs.get(ids)]
@@ -171,10 +204,43 @@ class ACancelOfARunningJobIsIgnored(Mutant):
         return [State.RUNNING if runs else next(answers) for runs in running]
 
 
+class AReplayedJobLeavesItsDelivery(Mutant):
+    async def replay(self, ids: Sequence[bytes]) -> list[bool]:
+        jobs = await self.jobs.get(ids)
+        keys = [delivery_key(job.parent, job.id) for job in jobs if job is not None and job.parent is not None]
+        left = await self.store.records.get(DELIVERED, keys)
+        answers = await self.jobs.replay(ids)
+        await self.store.records.put([Put(DELIVERED, it.key, it.value) for it in left if it is not None])
+        return answers
+
+
+class AParentThatHasEndedIsNotTold(Mutant):
+    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+        parents = [it.lease.parent for it in settlements if it.lease.parent is not None]
+        ended = [job.id for job in await self.jobs.get(parents) if job is not None and job.state.ended]
+        answer = await self.jobs.exchange(settlements, ask)
+        keys = [delivery_key(it.lease.parent, it.lease.id) for it in settlements if it.lease.parent in ended]
+        await self.store.records.drop(DELIVERED, keys)
+        return answer
+
+
 class APromotionIsOnlySaid(Mutant):
     async def promote(self, ids: Sequence[bytes]) -> list[bool]:
         jobs = await self.jobs.get(ids)
         return [job is not None and job.state is State.SCHEDULED for job in jobs]
+
+
+class AJobThatCameDueIsOvertaken(Mutant):
+    """Does not see what has come due and was not moved yet."""
+
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+        database: Any = self.store._seat.database._writing  # type: ignore[attr-defined]
+        now = await self.store.ping()
+        database.execute(f"UPDATE packhorse_due SET since = since + {2**60} WHERE flags & 3 = 2 AND since <= {now}")
+        try:
+            return await self.jobs.enqueue(jobs)
+        finally:
+            database.execute(f"UPDATE packhorse_due SET since = since - {2**60} WHERE since > {2**60}")
 
 
 class ARenewalDoesNotExtend(Mutant):
@@ -183,7 +249,7 @@ class ARenewalDoesNotExtend(Mutant):
 
 
 class APrunedIdIsForgotten(Mutant):
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int) -> Pruned:
         known = [job.id for job in (await self.jobs.find(Filter(), limit=1000)).items]
         removed = await self.jobs.prune(limit)
         left = await self.jobs.get(known)
@@ -193,10 +259,13 @@ class APrunedIdIsForgotten(Mutant):
 
 Kind = Callable[[Store], Mutant]
 MUTANTS: tuple[Kind, ...] = (
-    TheTokenIsIgnored, ARepeatedSettlementIsLost, TheSameAskClaimsAnew, LeasesComeWorstFirst, TheAttemptIsNotCounted,
-    EffectsOfAStaleTokenAreWritten, AHeldStepIsWrittenTwice, AnExpectationIsIgnored, WhatIsThereAlreadyIsWaitedFor,
-    UniqueKeysAreIgnored, TheLimitOfALaneIsIgnored, ADuplicateIsCreated, ALossIsForgotten, ARenewalDoesNotExtend,
-    ACancelOfARunningJobIsIgnored, APromotionIsOnlySaid, APrunedIdIsForgotten,
+    TheTokenIsIgnored, ARepeatedSettlementIsLost, TheSameAskClaimsAnew, TheBytesOfAnAskAreIgnored,
+    LeasesComeWorstFirst, TheAttemptIsNotCounted,
+    EffectsOfAStaleTokenAreWritten, EffectsOfACancelledRetryAreWritten, AHeldStepIsWrittenTwice,
+    AnExpectationIsIgnored, WhatIsThereAlreadyIsWaitedFor, UniqueKeysAreIgnored,
+    TheLimitOfALaneIsIgnored, ADuplicateIsCreated, ALossIsForgotten, WhatNeverBeganIsCharged, ARenewalDoesNotExtend,
+    ACancelOfARunningJobIsIgnored, AReplayedJobLeavesItsDelivery, AParentThatHasEndedIsNotTold,
+    APromotionIsOnlySaid, APrunedIdIsForgotten, AJobThatCameDueIsOvertaken,
 )  # fmt: skip
 
 

@@ -13,7 +13,10 @@ changes = st.dictionaries(st.sampled_from(Change), ids)
 
 @given(changes)
 def test_packed_changes_come_back_in_the_order_of_a_call(happened):
-    assert unpack(pack(happened)) == [(change, job) for change in Change for job in happened.get(change, ())]
+    packed = pack(happened)
+    assert (unpack(packed) if packed else []) == [
+        (change, job) for change in Change for job in happened.get(change, ())
+    ]
 
 
 @given(changes)
@@ -24,7 +27,8 @@ def test_a_packed_event_takes_a_byte_and_three_a_change_and_sixteen_a_job(happen
 
 def test_nothing_packs_to_nothing():
     assert pack({}) == pack({Change.DONE: []}) == b""
-    assert unpack(b"") == []
+    with pytest.raises(UndecodablePayload, match="empty"):
+        unpack(b"")  # no store writes one
 
 
 def test_as_many_jobs_as_a_call_may_change_fit():

@@ -12,7 +12,7 @@ from packhorse.stores.sqlite.disk import file_system
 SOUND = {"redis_version": "7.2.4", "used_memory": "10", "maxmemory": "100", "role": "master", "cluster_enabled": "0"}
 SERVED = {
     "number": 180001, "version": "18.1", "synchronous_commit": "on", "fsync": "on", "full_page_writes": "on",
-    "standbys": "", "recovering": False, "isolation": "read committed", "autovacuum": "on", "longest": 0.0,
+    "standbys": "", "recovering": False, "isolation": "read committed", "encoding": "UTF8", "autovacuum": "on", "longest": 0.0,
     "connections": 97, "connected": 5, "role": "ox", "sees_all": True, "age": None, "holder": None,
 }  # fmt: skip
 SET = {"maxmemory-policy": "noeviction", "appendonly": "yes", "appendfsync": "everysec", "save": ""}
@@ -80,6 +80,7 @@ def test_a_sound_database_has_nothing_to_mend():
         ({"full_page_writes": "off"}, "full_page_writes", Grade.BAD),
         ({"recovering": True}, "role of the server", Grade.BAD),
         ({"autovacuum": "off"}, "autovacuum", Grade.WARN),
+        ({"encoding": "LATIN1"}, "encoding", Grade.BAD),
         ({"longest": 301.0}, "longest transaction", Grade.WARN),
         ({"connected": 90}, "connections", Grade.WARN),
     ],

@@ -21,7 +21,7 @@ LEASE = Lease(
 FRAMES = (
     frames.Start(("/a", "/b c"), None),
     frames.Ready("lines\nof text"),
-    frames.Call(LEASE, 3, 17),
+    frames.Call(LEASE, 17),
     frames.Begun(),
     frames.Stop(Cause.CANCEL),
     frames.Progress(ANY),

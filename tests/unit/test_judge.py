@@ -124,7 +124,14 @@ def test_a_snooze_costs_no_attempt(attempt):
 
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_a_cancel_ends_the_job_as_cancelled(attempt):
-    assert judged(Cancel("why"), attempt=attempt) == Cancelled(KEPT)
+    cancelled = judged(Cancel("why"), attempt=attempt)
+    assert isinstance(cancelled, Cancelled)
+    assert (cancelled.keep, cancelled.error.type, cancelled.error.message) == (
+        KEPT,
+        "packhorse.engine.signals.Cancel",
+        "why",
+    )
+    assert judged(Cancel(), attempt=attempt) == Cancelled(KEPT)
 
 
 def test_signals_come_before_the_rules_of_the_policy():
@@ -274,6 +281,7 @@ def test_a_group_is_dead_at_once_only_if_every_member_is_final(members, expected
 def test_signals_reach_through_a_group():
     assert judged(ExceptionGroup("", [Snooze(5), Snooze(9), Snooze(7)])) == Again(9 * SECOND, None, charged=False)
     assert judged(ExceptionGroup("", [ExceptionGroup("", [Cancel()])])) == Cancelled(KEPT)
+    assert judged(ExceptionGroup("", [Cancel("one"), Cancel(), Cancel("two")])).error.message == "one; two"
 
 
 def test_the_policy_is_asked_of_members_and_of_groups_by_name():

@@ -231,3 +231,13 @@ def test_the_library_adds_no_handlers():
     assert logging.getLogger("packhorse").handlers == []
     assert logging.getLogger("packhorse").level == logging.NOTSET
     assert logging.getLogger("packhorse").propagate
+
+
+def test_what_a_terminal_would_take_for_a_command_is_quoted(log, telemetry):
+    error = failure("Broken\x1b[2J", "no user \x1b]0;title\x07\x9b31m")
+    telemetry.emit(Name.DEAD, lease=LEASE, reason=DeadReason.FINAL, error=error, detail="a\x1bb", worker="w\x1b")
+
+    [record] = log.records
+    assert record.getMessage().isprintable()
+    assert r"no user \x1b]0;title\x07\x9b31m" in record.getMessage()
+    assert record.error_type == r"Broken\x1b[2J"

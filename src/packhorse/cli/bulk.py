@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.text import Text
 
 from packhorse.app import App
 from packhorse.cli.filters import PAGE, Filters
@@ -40,7 +39,11 @@ class Act:
     async def _listed(self, app: App, texts: Sequence[str], screen: Screen, *, yes: bool) -> None:
         store, ids = await app.store(), {job_id(app, text): text for text in texts}
         left: list[str] = []
-        screen.gate(f"{many(len(ids))} will be {self.done}", yes=yes)
+        if not yes:
+            jobs = [job for page in _cut(list(ids)) for job in await store.jobs.get(page)]
+            if unknown := [text for text, job in zip(ids.values(), jobs, strict=True) if job is None]:
+                raise Trouble("\n".join(map(missing, unknown)))
+            screen.gate(f"{many(len(ids))} will be {self.done}", yes=yes)
         for page in _cut(list(ids)):
             found = {job.id: job.state for job in await store.jobs.get(page) if job is not None}
             fit = [job for job in page if found.get(job) in self.states]
@@ -57,8 +60,10 @@ class Act:
         store, total, written = await app.store(), None, 0
         if not yes or drawn(screen):
             total = await _count(app, filters, states, screen)
-            if total:
-                screen.gate(f"{many(total)} will be {self.done}", yes=yes)
+            if not total:  # jobs that arrive from now on are nobody's wish
+                self._tell(screen, 0)
+                return
+            screen.gate(f"{many(total)} will be {self.done}", yes=yes)
         with advancing(self.done, screen, total) as advance:
             async for jobs in pages(app, filters, states):
                 written += sum(await self.write(store, [job.stored.id for job in jobs]))
@@ -69,7 +74,7 @@ class Act:
         return missing(text) if state is None else f"The job {text} is {state}: it cannot be {self.done}."
 
     def _tell(self, screen: Screen, count: int) -> None:
-        screen.show({self.done: count}, lambda: Text(f"{many(count)} {self.done}."))
+        screen.show({self.done: count}, lambda: f"{many(count)} {self.done}.")
 
 
 async def pages(app: App, filters: Filters, states: Sequence[State]) -> AsyncIterator[list[Job]]:

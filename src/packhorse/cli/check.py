@@ -2,8 +2,6 @@
 
 import socket
 
-from rich.text import Text
-
 from packhorse.cli.frame import Trouble
 from packhorse.cli.screen import Screen
 from packhorse.cli.target import Target
@@ -19,9 +17,7 @@ async def check(target: Target, name: str | None, screen: Screen) -> None:
         now, workers = await store.ping(), await store.fleet.workers()
     mine = [worker for worker in workers if _is(worker, name)]
     if mine or screen.json:
-        screen.show(
-            [plainly(worker) for worker in mine], lambda: Text("\n".join(_said(worker, now) for worker in mine))
-        )
+        screen.show([plainly(worker) for worker in mine], lambda: "\n".join(_said(worker, now) for worker in mine))
     if not mine:
         who = f"named {name}" if name else f"of this host ({socket.gethostname()})"
         others = ", ".join(worker.name for worker in workers[:5])

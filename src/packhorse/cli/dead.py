@@ -7,7 +7,6 @@ from typing import Any
 import click
 from click.core import ParameterSource
 from rich.console import RenderableType
-from rich.text import Text
 
 from packhorse.app import App
 from packhorse.cli import words
@@ -50,7 +49,7 @@ async def ls(by: str | None, target: Target, filters: Filters, screen: Screen) -
     """List dead letters, newest first in each queue, or count them by what they have in common."""
     async with target.open() as app:
         if by is None:
-            await words.listed(filters.find(app), screen, LINE, "No dead letter fits.")
+            await words.listed(filters.find(app), screen, LINE, "No dead letter fits.", (await app.store()).ping)
             return
         if click.get_current_context().get_parameter_source("limit") is ParameterSource.DEFAULT:
             filters = replace(filters, limit=None)
@@ -88,7 +87,7 @@ def _plain(by: str, key: tuple[str, ...], kind: Kind) -> dict[str, Any]:
 
 def _summary(by: str, kinds: list[tuple[tuple[str, ...], Kind]]) -> RenderableType:
     if not kinds:
-        return Text("No dead letter fits.")
+        return "No dead letter fits."
     rows = [
         (*key, kind.count, kind.first, *(kind.newest[name] for name in ("since", "id", "error"))) for key, kind in kinds
     ]

@@ -32,7 +32,14 @@ def find_app(said: str | None) -> App:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
         raise Trouble(f"{name!r} is a path: say it as it is imported, {dotted}:{attribute or 'app'}", exits.APP)
     module = _imported(name)
-    return _attribute(module, attribute) if colon else _only(module)
+    return _found(module, attribute if colon else _only(module))
+
+
+def _found(module: ModuleType, attribute: str) -> App:
+    """The app of this name, which remembers it: child processes find it there too."""
+    app = _attribute(module, attribute)
+    app.found_at = f"{module.__name__}:{attribute}"
+    return app
 
 
 def _attribute(module: ModuleType, attribute: str) -> App:
@@ -44,13 +51,14 @@ def _attribute(module: ModuleType, attribute: str) -> App:
     if isinstance(found, App):
         return found
     kind = type(found).__name__
-    raise Trouble(f"{module.__name__}:{attribute} is no App but a {kind}: {_held(module)}", exits.APP)
+    raise Trouble(f"{module.__name__}:{attribute} is not an App, its type is {kind}: {_held(module)}", exits.APP)
 
 
-def _only(module: ModuleType) -> App:
+def _only(module: ModuleType) -> str:
+    """The name of the only app in a module."""
     apps = _apps(module)
     if len(apps) == 1:
-        return next(iter(apps.values()))
+        return next(iter(apps))
     many = f"{module.__name__} holds {len(apps)} apps" if apps else f"{module.__name__} holds no App"
     raise Trouble(f"{many}: {_held(module)}", exits.APP)
 
@@ -79,7 +87,7 @@ def _look_around() -> App:
         looked.append(name)
         module = _imported(name)
         if _apps(module):
-            return _only(module)
+            return _found(module, _only(module))
     seen = f"none in {', '.join(looked)}" if looked else "no module that imports packhorse in the usual places"
     raise NoApp(f"No app found ({seen}): {SAY}", exits.APP)
 
@@ -123,4 +131,4 @@ def _raised(name: str, error: BaseException) -> Trouble:
     )
     told.__cause__ = told.__context__ = None
     lines = "".join(told.format()).rstrip()
-    return Trouble(f"Importing {name!r} raised {type(error).__name__}: mend it there.\n\n{lines}", exits.APP)
+    return Trouble(f"Importing {name!r} raised {type(error).__name__}: fix it there.\n\n{lines}", exits.APP)

@@ -15,6 +15,7 @@ from packhorse.errors import StoreError
 from packhorse.model.finding import Finding, Grade
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
+from packhorse.stores.url import shown
 from packhorse.telemetry.logs import redacted
 
 STYLES = {Grade.OK: "green", Grade.NOTE: "cyan", Grade.WARN: "yellow", Grade.BAD: "bold red"}
@@ -38,7 +39,7 @@ async def doctor(target: Target, screen: Screen) -> None:
 async def examined(app: App) -> AsyncIterator[Finding]:
     """All findings; a store that cannot be used is one of them."""
     yield checkup.release()
-    yield Finding("store", redacted(app.url))
+    yield Finding("store", shown(app.url))
     store = open_store(app.url, namespace=app.namespace)
     try:
         async for finding in _store(store):

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 import msgspec
-from rich.text import Text
 
 from packhorse.app import App
 from packhorse.cli import exits
@@ -66,6 +65,8 @@ async def enqueue(
     **said: Any,
 ) -> None:
     """Store a job, and wait for its end if asked to."""
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout is for --wait: say --wait too.")
     said = {name: value for name, value in said.items() if value not in (None, ())}
     if "headers" in said:
         said["headers"] = dict(said["headers"])
@@ -76,24 +77,24 @@ async def enqueue(
         if not wait:
             words = f"{handle.id} {info.task} in {info.queue}: {info.status}"
             there = "" if handle.created else " (it was there already)"
-            screen.show({**told, "status": info.status}, lambda: Text(words + there))
+            screen.show({**told, "status": info.status}, lambda: words + there)
             return
         try:
             result = await app.job(handle.id).result(timeout)
         except (JobFailed, JobCancelled) as error:
             if screen.json:
                 how = {"status": "dead" if isinstance(error, JobFailed) else "cancelled", "result": None}
-                screen.show({**told, **how, "error": getattr(error, "error", None)}, Text)
+                screen.show({**told, **how, "error": getattr(error, "error", None)}, str)
             raise
         except TimeoutError:
             status = await handle.status()
             if screen.json:
-                screen.show({**told, "status": status, "result": None, "error": None}, Text)
+                screen.show({**told, "status": status, "result": None, "error": None}, str)
             raise Trouble(f"The job {handle.id} has not ended yet: it is {status}. It goes on.") from None
         except asyncio.CancelledError:  # Ctrl-C
             click.echo(f"The job {handle.id} is stored and goes on.", err=True)
             raise
-        screen.show({**told, "status": "done", "result": result, "error": None}, lambda: Text(_json(result)))
+        screen.show({**told, "status": "done", "result": result, "error": None}, lambda: _json(result))
 
 
 def _call(app: App, name: str, arguments: tuple[str, ...], said: dict[str, Any]) -> Call[Any]:
@@ -103,9 +104,10 @@ def _call(app: App, name: str, arguments: tuple[str, ...], said: dict[str, Any])
     queue = said.pop("queue", "default")
     known = app.registry.names
     if known and app.registry.find(name, queue) is None:  # an app that only knows an address knows no names
-        near = difflib.get_close_matches(name, known, 3, 0.4) or sorted(known)[:5]
+        near = difflib.get_close_matches(name, known, 1)
+        advice = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known)[:5])}."
         raise Trouble(
-            f"The app has no task {name!r}: say one of {', '.join(near)}, or --url without an app.", exits.USAGE
+            f"The app has no task {name!r}: {advice} For the task of another app, say --url alone.", exits.USAGE
         )
     return app.queue(queue).call(name, _given(arguments, None), **said)
 

@@ -12,7 +12,7 @@ from packhorse.cli.values import Moment, Pair
 from packhorse.jobs.search import Search
 from packhorse.jobs.view import Job
 from packhorse.model.job import State
-from packhorse.model.reason import DeadReason, WaitReason
+from packhorse.model.reason import UNUSED, DeadReason, WaitReason
 
 PAGE = 500
 
@@ -67,7 +67,8 @@ def _options(limit: int | None, state: str | None) -> list[Callable[..., Any]]:
     states = click.option(
         "-s", "--state", type=click.Choice([each.value for each in State]), help="Only in this state."
     )
-    reasons = click.Choice([each.value for each in ((*WaitReason, *DeadReason) if state is None else DeadReason)])
+    known = (*WaitReason, *DeadReason) if state is None else tuple(DeadReason)
+    reasons = click.Choice([each.value for each in known if each not in UNUSED])
     why = "Only those that wait or died for this reason." if state is None else "Only those that died for this reason."
     many = "At most so many." if limit is not None else "At most so many; all without it."
     return [

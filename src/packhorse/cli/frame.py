@@ -1,4 +1,4 @@
-"""What all commands share: async bodies run, errors become a message and an exit code, every option has a variable."""
+"""What all commands share: async bodies run, errors become a message and an exit code, help names variables."""
 
 import asyncio
 import inspect
@@ -9,7 +9,9 @@ import click
 
 from packhorse.cli import exits
 from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreError, StoreUnavailable, WorkerStuck
+from packhorse.model.printable import printable
 from packhorse.stores.kinds import kind_of
+from packhorse.stores.url import shown
 from packhorse.telemetry.logs import redacted
 
 ADDRESS = "packhorse.address"  # in ctx.meta: the store that the running command uses
@@ -22,8 +24,20 @@ class Trouble(click.ClickException):
         super().__init__(message)
         self.exit_code = code  # type: ignore[misc]  # click reads it from the instance
 
+    def format_message(self) -> str:
+        """The message, which may hold the text of a job."""
+        return printable(self.message, keep="\n")
 
-class Command(click.Command):
+
+class _Listed(click.Command):
+    """A command whose first sentence is shown whole in the list of its group."""
+
+    def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002 - the list breaks lines
+        """The first sentence."""
+        return super().get_short_help_str(limit=1000)
+
+
+class Command(_Listed):
     """A command whose body may be a coroutine function, and that ends with a sentence instead of a traceback."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -46,7 +60,7 @@ class Command(click.Command):
             ctx.exit(exits.STOPPED + signal.SIGINT)
 
 
-class Group(click.Group):
+class Group(click.Group, _Listed):
     """A group of such commands."""
 
     command_class = Command
@@ -55,7 +69,7 @@ class Group(click.Group):
 
 def trouble(error: PackhorseError, address: str | None) -> Trouble:
     """What an error means to somebody at a terminal; ``address`` is that of the store in use."""
-    where = redacted(address or "its address")
+    where = shown(address) if address else "its address"
     if isinstance(error, StoreUnavailable):
         kind = kind_of(address or "")
         check = kind.check if kind else "does it run, and is the address right?"

@@ -31,7 +31,7 @@ def jobs() -> None:
 async def ls(target: Target, filters: Filters, screen: Screen) -> None:
     """List jobs that fit the filters."""
     async with target.open() as app:
-        await words.listed(filters.find(app), screen, words.LINE, "No job fits.")
+        await words.listed(filters.find(app), screen, words.LINE, "No job fits.", (await app.store()).ping)
 
 
 @jobs.command()

@@ -8,8 +8,10 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from packhorse.cli.output import json_text
 from packhorse.jobs.view import moment
 from packhorse.model import caps
+from packhorse.model.printable import printable
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("plain", "json")
@@ -23,6 +25,10 @@ class Plain(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record as such a line, and below it the lines of its traceback."""
+        return printable(super().format(record), keep="\n\t")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802
         """The moment of a record, to the second."""
@@ -43,7 +49,7 @@ class Json(logging.Formatter):
         line |= {name: value for name, value in vars(record).items() if name not in _USUAL and name not in line}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return json_text(msgspec.json.encode(line, enc_hook=str), sys.stderr)
 
 
 class OnScreen(logging.Handler):

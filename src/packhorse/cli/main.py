@@ -9,5 +9,10 @@ def main() -> None:
     if find_spec("click") is None or find_spec("rich") is None:
         sys.exit("The command line needs click and rich: pip install 'packhorse[cli]'")
     from packhorse.cli.commands import packhorse
+    from packhorse.cli.output import prepare, show_lost
 
-    packhorse(prog_name="packhorse", auto_envvar_prefix="PACKHORSE")
+    prepare()
+    try:
+        packhorse(prog_name="packhorse")
+    except OSError as error:
+        sys.exit(show_lost(error))

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import click
-from rich.text import Text
 
 from packhorse.cli import exits
 from packhorse.cli.frame import Group
@@ -13,7 +12,7 @@ from packhorse.cli.target import Target, with_target
 from packhorse.model.layout import Standing, Step
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
-from packhorse.telemetry.logs import redacted
+from packhorse.stores.url import shown
 
 
 @asynccontextmanager
@@ -40,7 +39,7 @@ async def up(target: Target, screen: Screen) -> None:
     async with unopened(target) as store:
         taken = await store.migrate()
     told = f"Steps taken: {', '.join(taken)}." if taken else "The layout is up to date."
-    screen.show({"taken": taken}, lambda: Text(told))
+    screen.show({"taken": taken}, lambda: told)
 
 
 @migrate.command()
@@ -66,7 +65,7 @@ async def sql(*, all: bool, target: Target) -> None:
     async with unopened(target) as store:
         steps = await store.steps()
     wanted = [step for step in steps if step.text and (all or step.standing is Standing.PENDING)]
-    address = redacted(target.url or "the store of the app")
+    address = shown(target.url) if target.url else "the store of the app"
     click.echo(f"-- The layout of {address}: {len(wanted)} of {len(steps)} steps.")
     for step in wanted:
         click.echo(_told(step))

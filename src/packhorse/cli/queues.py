@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any
 
 import click
-from rich.text import Text
 
 from packhorse.app import App
 from packhorse.cli.acts import CANCEL, REMOVE
@@ -14,7 +13,7 @@ from packhorse.cli.filters import Filters
 from packhorse.cli.frame import Group, Trouble
 from packhorse.cli.screen import Screen, table, with_screen, with_yes
 from packhorse.cli.target import Target, with_target
-from packhorse.cli.values import Length
+from packhorse.cli.values import Length, meant
 from packhorse.jobs.explain import length
 from packhorse.jobs.view import moment
 from packhorse.model.clock import SYSTEM
@@ -47,7 +46,7 @@ async def ls(target: Target, screen: Screen) -> None:
             lambda: (
                 table(("queue", *NUMBERS, ""), (_row(queue, now) for queue in stats), right=NUMBERS)
                 if stats
-                else Text("No job was ever enqueued here.")
+                else "No job was ever enqueued here."
             ),
         )
 
@@ -79,9 +78,10 @@ def _row(queue: QueueStats, now: int) -> tuple[object, ...]:
 async def pause(names: Sequence[str], target: Target, screen: Screen) -> None:
     """Give workers no more jobs of these queues; what runs goes on, and jobs can be enqueued."""
     async with target.open() as app:
+        await _known(app, names)
         for name in names:
             await app.queue(name).pause()
-    screen.show({"paused": names}, lambda: Text(f"Paused: {', '.join(names)}."))
+    screen.show({"paused": names}, lambda: f"Paused: {', '.join(names)}.")
 
 
 @queues.command()
@@ -91,9 +91,10 @@ async def pause(names: Sequence[str], target: Target, screen: Screen) -> None:
 async def resume(names: Sequence[str], target: Target, screen: Screen) -> None:
     """Give workers jobs of these queues again."""
     async with target.open() as app:
+        await _known(app, names)
         for name in names:
             await app.queue(name).resume()
-    screen.show({"resumed": names}, lambda: Text(f"Resumed: {', '.join(names)}."))
+    screen.show({"resumed": names}, lambda: f"Resumed: {', '.join(names)}.")
 
 
 @queues.command()
@@ -104,6 +105,7 @@ async def resume(names: Sequence[str], target: Target, screen: Screen) -> None:
 async def drain(name: str, *, yes: bool, target: Target, screen: Screen) -> None:
     """Cancel the jobs of a queue that have not begun; what runs goes on (see wait)."""
     async with target.open() as app:
+        await _known(app, [name], empty=True)
         await DRAIN.run(app, (), Filters(queue=name), screen, yes=yes)
 
 
@@ -115,6 +117,7 @@ async def drain(name: str, *, yes: bool, target: Target, screen: Screen) -> None
 async def purge(name: str, *, yes: bool, target: Target, screen: Screen) -> None:
     """Remove all jobs of a queue, ended and running ones too."""
     async with target.open() as app:
+        await _known(app, [name], empty=True)
         await REMOVE.run(app, (), Filters(queue=name), screen, yes=yes)
 
 
@@ -126,6 +129,7 @@ async def purge(name: str, *, yes: bool, target: Target, screen: Screen) -> None
 async def wait(name: str, timeout: timedelta | None, target: Target, screen: Screen) -> None:
     """Wait until nothing of a queue is ready or running; Ctrl-C ends the waiting and nothing else."""
     async with target.open() as app:
+        await _known(app, [name], empty=True)
         until = None if timeout is None else SYSTEM.steady() + micros(timeout)
         left = first = await _left(app, name)
         with advancing("ended", screen, first) as advance:
@@ -135,9 +139,23 @@ async def wait(name: str, timeout: timedelta | None, target: Target, screen: Scr
                 await SYSTEM.sleep(PAUSE)
                 before, left = left, await _left(app, name)
                 advance(before - left)
-    screen.show({"queue": name, "left": 0}, lambda: Text(f"Nothing of {name} is ready or running."))
+    screen.show({"queue": name, "left": 0}, lambda: f"Nothing of {name} is ready or running.")
 
 
 async def _left(app: App, name: str) -> int:
     counts = await app.queue(name).counts()
     return counts[State.READY] + counts[State.RUNNING]
+
+
+async def _known(app: App, names: Sequence[str], *, empty: bool = False) -> None:
+    """Refuse a queue that neither the store nor the app knows, before anything is done to the others.
+
+    If it may be ``empty``, only one whose name is nearly that of another is refused.
+    """
+    known = {queue.name for queue in await (await app.store()).queues.stats()} | set(app.queues)
+    for name in names:
+        near = meant(name, known)
+        if name not in known and (near or not empty):
+            raise Trouble(
+                f"There is no queue {name!r}: no job is in it{near or '; name the app that has it, with -A.'}"
+            )

@@ -5,16 +5,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import click
-from rich.text import Text
+from cronsim import CronSimError
 
 from packhorse.app import App
 from packhorse.cli.frame import Group
 from packhorse.cli.screen import Screen, plain, table, with_screen, with_yes
 from packhorse.cli.target import Target, with_target
 from packhorse.cli.values import Moment
+from packhorse.errors import InvalidSchedule
 from packhorse.jobs.view import moment
 from packhorse.model.caps import LOOKED_AT, SECOND
-from packhorse.model.cron import Cron, zone_of
+from packhorse.model.cron import EPOCH, Cron, zone_of
 from packhorse.schedules.schedule import Schedule
 
 HALF_A_DAY = timedelta(hours=12)
@@ -46,9 +47,7 @@ async def ls(prefix: str, target: Target, screen: Screen) -> None:
             lambda: (
                 table(COLUMNS, (_row(schedule, now) for schedule in found))
                 if found
-                else Text(
-                    "No schedule is stored here; one declared in code is stored when a worker starts, or by sync."
-                )
+                else "No schedule is stored here; one declared in code is stored when a worker starts, or by sync."
             ),
         )
 
@@ -69,7 +68,7 @@ async def next_(name: str, count: int, target: Target, screen: Screen) -> None:
         lambda: (
             table(("UTC", schedule.zone, ""), ((row["utc"], row["local"], row["remark"]) for row in rows))
             if rows
-            else Text(f"{name} has no next tick: it {_why(schedule)}.")
+            else f"{name} has no next tick: it {_why(schedule)}."
         ),
     )
 
@@ -83,7 +82,7 @@ async def show(name: str, target: Target, screen: Screen) -> None:
     async with target.open() as app:
         schedule = await app.schedules.get(name)
         told = {**_plain(schedule, await _now(app)), **_policies(schedule), "payload": schedule.what.payload}
-    screen.show(told, lambda: Text("\n".join(f"{word:14} {plain(value)}" for word, value in told.items())))
+    screen.show(told, lambda: "\n".join(f"{word:14} {plain(value)}" for word, value in told.items()))
 
 
 @schedules.command()
@@ -95,7 +94,7 @@ async def run(name: str, at: datetime | None, target: Target, screen: Screen) ->
     """Run a schedule once more, whatever its rule says."""
     async with target.open() as app:
         job = await app.schedules.run(name, at=at)
-    screen.show({"id": job.id, "schedule": name}, lambda: Text(f"{job.id} runs {name}."))
+    screen.show({"id": job.id, "schedule": name}, lambda: f"{job.id} runs {name}.")
 
 
 @schedules.command()
@@ -108,7 +107,7 @@ async def backfill(name: str, begin: datetime, end: datetime, target: Target, sc
     """Make the runs between two moments that were not made, one after the other."""
     async with target.open() as app:
         made = await app.schedules.backfill(name, begin, end)
-    screen.show({"schedule": name, "made": made}, lambda: Text(f"{made} runs of {name} were made."))
+    screen.show({"schedule": name, "made": made}, lambda: f"{made} runs of {name} were made.")
 
 
 @schedules.command()
@@ -121,7 +120,7 @@ async def pause(names: Sequence[str], target: Target, screen: Screen) -> None:
         await _there(app, names)
         for name in names:
             await app.schedules.pause(name)
-    screen.show({"paused": names}, lambda: Text(f"Paused: {', '.join(names)}."))
+    screen.show({"paused": names}, lambda: f"Paused: {', '.join(names)}.")
 
 
 @schedules.command()
@@ -134,7 +133,7 @@ async def resume(names: Sequence[str], target: Target, screen: Screen) -> None:
         await _there(app, names)
         for name in names:
             await app.schedules.resume(name)
-    screen.show({"resumed": names}, lambda: Text(f"Resumed: {', '.join(names)}."))
+    screen.show({"resumed": names}, lambda: f"Resumed: {', '.join(names)}.")
 
 
 @schedules.command()
@@ -150,7 +149,7 @@ async def rm(names: Sequence[str], *, yes: bool, target: Target, screen: Screen)
         screen.gate(f"{count} will be removed", yes=yes)
         for name in names:
             await app.schedules.remove(name)
-    screen.show({"removed": names}, lambda: Text(f"Removed: {', '.join(names)}."))
+    screen.show({"removed": names}, lambda: f"Removed: {', '.join(names)}.")
 
 
 @schedules.command()
@@ -162,7 +161,7 @@ async def sync(target: Target, screen: Screen) -> None:
     async with app:
         changed = await app.schedules.sync()
     said = ", ".join(changed) or "nothing, all is as declared"
-    screen.show({"changed": changed}, lambda: Text(f"Changed: {said}."))
+    screen.show({"changed": changed}, lambda: f"Changed: {said}.")
 
 
 def remark(schedule: Schedule, tick: datetime) -> str:
@@ -174,11 +173,11 @@ def remark(schedule: Schedule, tick: datetime) -> str:
 
 
 def _plain(schedule: Schedule, now: datetime) -> dict[str, Any]:
-    upcoming = _next(schedule, now)
+    fault = _fault(schedule)
     return {
         "schedule": schedule.name,
         "rule": schedule.rule.text,
-        "means": schedule.rule.describe(),
+        "means": schedule.rule.describe() if fault is None else None,
         "zone": schedule.zone,
         "task": schedule.what.task,
         "queue": schedule.what.queue or "default",
@@ -187,9 +186,20 @@ def _plain(schedule: Schedule, now: datetime) -> dict[str, Any]:
         "overlap": schedule.overlap,
         "release": schedule.release,
         "declared_in": schedule.source,
+        "app": schedule.app,
         "last": schedule.last,
-        "next": upcoming,
+        "next": _next(schedule, now),
+        "fault": fault,
     }
+
+
+def _fault(schedule: Schedule) -> str | None:
+    """Why this machine cannot tell its ticks, as for a zone that is not known here; None if it can."""
+    try:
+        schedule.rule.after(EPOCH)
+    except (InvalidSchedule, CronSimError) as error:
+        return str(error)
+    return None
 
 
 def _policies(schedule: Schedule) -> dict[str, Any]:
@@ -224,6 +234,8 @@ def _next(schedule: Schedule, now: datetime) -> datetime | None:
 def _state(schedule: Schedule) -> str:
     if schedule.disabled:
         return "disabled"
+    if _fault(schedule) is not None:
+        return "cannot fire here"
     return "paused" if schedule.paused else "active"
 
 

@@ -17,6 +17,8 @@ from rich.text import Text
 
 from packhorse.cli import exits
 from packhorse.cli.frame import Trouble
+from packhorse.cli.output import json_text, writing
+from packhorse.model.printable import printable
 
 WIDE = 10_000  # what is not a terminal has no edge
 WHOLE = ("id", "newest")  # columns of ids, which people copy
@@ -32,25 +34,31 @@ class Screen:
         self.console = console()
 
     def show(self, value: Any, draw: Callable[[], RenderableType]) -> None:
-        """One thing or one list: the value as one JSON document, or what is drawn of it."""
+        """Print one thing or one list: the value as one JSON document, or what is drawn of it."""
         if self.json:
-            click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
-        else:
-            drawn = draw()
-            self.console.print(
-                drawn, soft_wrap=isinstance(drawn, Text)
-            )  # no line is broken that somebody may want to copy
+            document = json_text(msgspec.json.format(msgspec.json.encode(value), indent=2), sys.stdout)
+            with writing(None if isinstance(value, list) else document):
+                click.echo(document)
+            return
+        drawn = draw()
+        with writing(drawn if isinstance(drawn, str) else None):
+            self._print(drawn) if isinstance(drawn, str) else self.console.print(drawn)
 
     def line(self, value: Any, text: str) -> None:
-        """One of many that come one after another: a line of JSON, or a line of text."""
-        if self.json:
-            click.echo(msgspec.json.encode(value))
-        else:
-            self.console.print(Text(text), soft_wrap=True)
+        """Print one of many that come one after another: a line of JSON, or a line of text."""
+        with writing():
+            if self.json:
+                click.echo(json_text(msgspec.json.encode(value), sys.stdout))
+            else:
+                self._print(text)
 
     def say(self, text: str) -> None:
         """A sentence for people; beside JSON it goes where it does no harm."""
-        click.echo(text, err=self.json)
+        click.echo(printable(text), err=self.json)
+
+    def _print(self, text: str) -> None:
+        """Print text as it is: no line is broken that somebody may want to copy."""
+        self.console.print(Text(printable(text, keep="\n")), soft_wrap=True)
 
     def gate(self, will: str, *, yes: bool) -> None:
         """Say what will happen (``3 jobs will be removed``), and go on only if it is wanted."""
@@ -58,7 +66,7 @@ class Screen:
             return
         if not sys.stdin.isatty():
             raise Trouble(f"{will}. Say --yes to go on without being asked.", exits.USAGE)
-        click.echo(f"{will}.", err=True)
+        click.echo(f"{printable(will)}.", err=True)
         try:
             with _interruptible():
                 agreed = click.confirm("Go on?", err=True)
@@ -123,7 +131,7 @@ def plain(value: object) -> str:
         return "-"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in str(value))
+    return printable(str(value))
 
 
 def with_screen(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,12 +19,13 @@ from packhorse.cli.lifeline import Lifeline
 from packhorse.cli.live import living
 from packhorse.cli.notify import keep_notifying, notify
 from packhorse.cli.signals import hearing
+from packhorse.cli.values import meant
 from packhorse.engine import garbage
 from packhorse.engine.context import Context
 from packhorse.engine.worker import Worker
 from packhorse.errors import PackhorseError
 from packhorse.model import caps
-from packhorse.telemetry.logs import redacted
+from packhorse.stores.url import shown
 
 ORPHANED = 5.0  # seconds beyond the grace for a worker whose supervisor is gone
 LATE = 2.0  # seconds a stopped worker's process may take to end
@@ -89,7 +90,17 @@ class Service:
     def _tell_ready(self, worker: Worker) -> None:
         settings = worker.settings
         queues = " ".join(f"{queue}:{weight}" for queue, weight in settings.queues.items())
-        where = redacted(self._app.url)
+        for queue in settings.queues:
+            if queue not in self._app.queues:
+                near = meant(queue, self._app.queues)
+                LOG.warning("The app names no queue %r%s", queue, near or ": only jobs sent there by name are run")
+        for queue in self._how.options.get("slots") or ():
+            if queue not in settings.queues:
+                near = meant(queue, settings.queues)
+                LOG.warning("--slots names %r, which this worker does not serve%s", queue, near or ": it has no effect")
+        if not self._app.registry.names and not self._app.registry.takes_any:
+            LOG.warning("The app has no task: import the modules that hold them where the app is made")
+        where = shown(self._app.url)
         LOG.info("%s works on %s: queues %s, %d slots", worker.name, where, queues, settings.concurrency)
         notify("READY=1")
         if self._how.lifeline is not None:

@@ -35,7 +35,7 @@ def _parts(known: dict[str, Any]) -> Iterator[RenderableType]:
     facts = table(("", ""), rows)
     facts.show_header = False
     yield facts
-    yield Text(f"\n{known['why']}")
+    yield Text(f"\n{plain(known['why'])}")
     for failure in known["failures"]:
-        yield Text(f"\nattempt {failure['attempt']} at {plain(failure['at'])}: {failure['type']}", style="bold")
+        yield Text(f"\nattempt {failure['attempt']} at {plain(failure['at'])}: {plain(failure['type'])}", style="bold")
         yield Text("\n".join(map(plain, (failure["traceback"] or failure["message"]).rstrip().splitlines())))

@@ -9,6 +9,7 @@ from packhorse.cli.frame import Command
 from packhorse.cli.screen import Screen, plain, with_screen
 from packhorse.cli.target import Target, with_target
 from packhorse.cli.values import Moment
+from packhorse.errors import UndecodablePayload
 from packhorse.jobs.view import moment
 from packhorse.model import caps
 from packhorse.model.clock import SYSTEM
@@ -54,7 +55,13 @@ async def tail(
     async with target.open() as app:
         store = await app.store()
         async for event in _events(store, since, follow=not no_follow):
-            changes = [(change, job) for change, job in unpack(event.data) if change in wanted]
+            try:
+                changes = [(change, job) for change, job in unpack(event.data) if change in wanted]
+            except UndecodablePayload as error:
+                screen.line(
+                    {"offset": event.offset, "error": str(error)}, f"Entry {event.offset} was passed over: {error}"
+                )
+                continue
             known = await _known(store, [job for _, job in changes])
             for change, job in changes:
                 found = known.get(job)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ class Target:
     """What was said about the app and the store, and which of that was typed: it wins over the environment."""
 
     app: str | None = None
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
     namespace: str | None = None
     typed: frozenset[str] = frozenset()
 
@@ -47,9 +47,10 @@ class Target:
         Without a word it is the app in the usual places, or the SQLite file that apps use by default. The layout of a
         store that was named by its address is left alone, unless it is asked for.
         """
-        if self.url is not None and (self.app is None or ("url" in self.typed and "app" not in self.typed)):
-            if not migrate:
-                _must_be_there(self.url)
+        alone = self.app is None or ("url" in self.typed and "app" not in self.typed)
+        if self.url is not None and not migrate and (alone or "url" in self.typed):
+            _must_be_there(self.url)
+        if self.url is not None and alone:
             return _noted(App(self.url, namespace=self.namespace, migrate=migrate))
         try:
             return self.load()

@@ -1,5 +1,7 @@
 """Values as people type them: pairs, moments, durations."""
 
+import difflib
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,6 +10,7 @@ import msgspec
 
 from packhorse.errors import InvalidTime
 from packhorse.jobs.view import moment
+from packhorse.model import caps
 from packhorse.model.clock import SYSTEM
 from packhorse.model.duration import micros
 
@@ -55,14 +58,20 @@ class Length(click.ParamType):  # type: ignore[type-arg]  # only generic in newe
 
     name = "duration"
 
+    def __init__(self, low: int = 0) -> None:
+        self._low = low
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The duration as a timedelta."""
         if isinstance(value, timedelta):
             return value
         try:
-            return timedelta(microseconds=micros(float(value) if _number(value) else value))
+            length = micros(float(value) if _number(value) else value)
         except InvalidTime:
             self.fail(f"{value!r} is no duration: say 90s, 5m, 1h30m, 2d, or a number of seconds.", param, ctx)
+        if length < self._low:
+            self.fail(f"{value!r} is too short: say {self._low / caps.SECOND:g}s or more.", param, ctx)
+        return timedelta(microseconds=length)
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
@@ -82,6 +91,12 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
                 self.fail(f"{value!r} is not understood: say critical:6,default:3,low.", param, ctx)
             numbers[name] = int(number)
         return numbers
+
+
+def meant(name: str, known: Collection[str]) -> str:
+    """The known name that was perhaps meant, as the end of a sentence."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def reading(text: str) -> Any:

@@ -1,14 +1,12 @@
 """Jobs as plain data for JSON, and as lines for people."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from rich.text import Text
-
-from packhorse.cli.screen import Screen, table
+from packhorse.cli.screen import Screen, plain, table
 from packhorse.errors import JobError
-from packhorse.jobs.explain import error
-from packhorse.jobs.view import Job, moment
+from packhorse.jobs.explain import error, length
+from packhorse.jobs.view import Job, Status, moment
 from packhorse.model import codec
 from packhorse.model.ids import id_text
 
@@ -36,11 +34,21 @@ def brief(job: Job) -> dict[str, Any]:
     }
 
 
-async def listed(jobs: AsyncIterator[Job], screen: Screen, columns: Sequence[str], nothing: str) -> None:
-    """Print jobs as a list; of each only what is printed is kept."""
+async def listed(
+    jobs: AsyncIterator[Job], screen: Screen, columns: Sequence[str], nothing: str, now: Callable[[], Awaitable[int]]
+) -> None:
+    """Print jobs as a list; of each only what is printed is kept. ``now`` tells the time of the store."""
     found = [brief(job) async for job in jobs]
-    rows = [[job[name] for name in columns] for job in found]
-    screen.show(found, lambda: table(columns, rows, right=["attempt"], spare=SPARE) if rows else Text(nothing))
+    moment = await now() if any(job["state"] == Status.RUNNING for job in found) and not screen.json else 0
+    rows = [[{**job, "since": _since(job, moment)}[name] for name in columns] for job in found]
+    screen.show(found, lambda: table(columns, rows, right=["attempt"], spare=SPARE) if rows else nothing)
+
+
+def _since(job: dict[str, Any], now: int) -> str:
+    """The moment of a state; of a running job also how long it has been running."""
+    since = job["since"]
+    ran = f" ({length(now - round(since.timestamp() * 1_000_000))})" if job["state"] == Status.RUNNING else ""
+    return f"{plain(since)}{ran}"
 
 
 def whole(job: Job, *, arguments: bool) -> dict[str, Any]:

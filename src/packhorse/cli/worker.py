@@ -18,7 +18,7 @@ from packhorse.cli.screen import Screen, console, with_screen
 from packhorse.cli.signals import hear_early
 from packhorse.cli.target import Target, with_target
 from packhorse.cli.values import Length, Numbers
-from packhorse.engine.worker import Settings
+from packhorse.engine.worker import MIN_LEASE_US, Settings
 from packhorse.errors import MissingExtra
 from packhorse.model import caps
 from packhorse.model.duration import micros
@@ -60,7 +60,7 @@ The first signal lets what runs end within the grace; a second one stops it now,
 )
 @click.option(
     "--lease",
-    type=Length(),
+    type=Length(MIN_LEASE_US),
     envvar="PACKHORSE_LEASE",
     help="How long the jobs of a worker that died wait before others take them over.",
     show_default=f"{DEFAULTS.lease // caps.SECOND}s",
@@ -90,6 +90,7 @@ The first signal lets what runs end within the grace; a second one stops it now,
     "--loop",
     type=click.Choice(["auto", "asyncio", "uvloop"]),
     default="auto",
+    envvar="PACKHORSE_LOOP",
     help="The event loop; auto is uvloop if it is installed.",
     show_default=True,
 )
@@ -112,6 +113,7 @@ The first signal lets what runs end within the grace; a second one stops it now,
 @click.option(
     "--live/--no-live",
     default=True,
+    envvar="PACKHORSE_LIVE",
     help="On a terminal, a last line that says what is going on; not with --processes.",
 )
 @with_screen

@@ -3,7 +3,6 @@
 from typing import Any
 
 import click
-from rich.text import Text
 
 from packhorse.cli.frame import Command
 from packhorse.cli.screen import Screen, table, with_screen
@@ -30,7 +29,7 @@ async def workers(target: Target, screen: Screen) -> None:
             lambda: (
                 table(LINE, (_row(worker, now) for worker in alive), right=["pid", "slots", "tasks"], spare=SPARE)
                 if alive
-                else Text("No worker lives: `packhorse worker` starts one.")
+                else "No worker lives: `packhorse worker` starts one."
             ),
         )
 

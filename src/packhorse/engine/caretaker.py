@@ -79,7 +79,7 @@ def duties(
     deaths: Deaths = untold,
 ) -> list[Duty]:
     """The duties of every worker; ``ended`` is how many jobs it has settled so far."""
-    settled = 0
+    settled = swept = 0
 
     async def reap() -> bool:
         lost = await store.jobs.reap(BATCH, max_lost=max_lost)
@@ -103,14 +103,15 @@ def duties(
 
     async def prune() -> bool:
         # Twice what has ended since: what piles up goes in the end, and jobs that come one by one do not wait for a store
-        # that prunes many at once.
-        nonlocal settled
+        # that prunes many at once. Twice as many as were over, too: expired pieces may come faster than jobs end.
+        nonlocal settled, swept
         before, settled = settled, ended()
-        limit = min(max(BITE, 2 * (settled - before)), BATCH)
-        count = await store.jobs.prune(limit)
-        if count:
-            telemetry.emit(Name.PRUNED, count=count)
-        return count >= limit
+        limit = min(max(BITE, 2 * (settled - before), 2 * swept), BATCH)
+        pruned = await store.jobs.prune(limit)
+        if pruned.jobs or pruned.others:
+            telemetry.emit(Name.PRUNED, count=pruned.jobs, detail=f"and {pruned.others} entries that are over")
+        swept = pruned.others
+        return pruned.more
 
     async def maintain() -> bool:
         tidied = await store.maintain()

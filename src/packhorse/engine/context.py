@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from packhorse.engine.registry import Entry
 from packhorse.engine.tx import Own
 from packhorse.errors import InvalidOption, NotInAJob, NoTransactions
 from packhorse.model import caps, codec
-from packhorse.model.effect import Effect, Enqueue, Publish, Put
+from packhorse.model.effect import Effect, Enqueue, Publish, Put, bytes_of
 from packhorse.model.ids import id_text
 from packhorse.model.job import EMPTY, NewJob
 from packhorse.model.lease import Lease
@@ -26,10 +26,11 @@ from packhorse.model.record import CHUNKS, chunk_head, chunk_key
 T = TypeVar("T")
 
 HELD = 100  # effects that are written together while an attempt goes on
+HELD_BYTES = 1 << 20
 CHUNKS_KEPT = 10_000
 CHUNK_AGE = 24 * 3600 * caps.SECOND
 
-_CURRENT: ContextVar["Context"] = ContextVar("packhorse_context")
+_CURRENT: ContextVar["Context | None"] = ContextVar("packhorse_context")
 
 
 class Enqueueable(Protocol):
@@ -58,13 +59,14 @@ class Context:
     hold: "Callable[[Context], None] | None" = None
     concluded: "Callable[[Context, BaseException | None], None] | None" = None
     riders: "tuple[Context, ...]" = ()
+    recorded: "asyncio.Future[None] | None" = None  # of a job lost before: the store knows that it begins
 
     def __init__(self, lease: Lease, entry: Entry) -> None:
         self.lease = lease
         self.entry = entry
         self.policy, self._fault = (entry.policy, None) if lease.headers == EMPTY else _tuned(entry, lease)
         self.effects: list[Effect] = []
-        self.fence = lease.until  # a number that is higher with every later attempt, for systems that refuse lower ones
+        self.fence = lease.fence  # a number that is higher with every later attempt, for systems that refuse lower ones
         self._ending = threading.Lock()
 
     # -- what it is
@@ -163,7 +165,7 @@ class Context:
 
     def track(self, items: Iterable[T], total: int | None = None) -> Iterator[T]:
         """Go through items and tell after each how far that is; ``total`` is for what does not know its length."""
-        count = total if total is not None else len(items) if isinstance(items, Sequence) else None
+        count = total if total is not None else len(items) if isinstance(items, Sized) else None
         for number, item in enumerate(items, 1):
             yield item
             if count:
@@ -205,7 +207,11 @@ class Context:
         if not held:
             return ()
         self.step += 1
-        return tuple(held.popleft() for _ in range(min(HELD, len(held))))
+        taken = [held.popleft()]
+        size = bytes_of(taken)
+        while held and len(taken) < HELD and (size := size + bytes_of((held[0],))) <= HELD_BYTES:
+            taken.append(held.popleft())
+        return tuple(taken)
 
     def check(self) -> None:
         """Stop here if this attempt should come to its end, or should never have begun."""
@@ -237,14 +243,22 @@ def _tuned(entry: Entry, lease: Lease) -> tuple[Policy, Exception | None]:
         return entry.policy, error
 
 
+def enter_several() -> None:
+    """Run several attempts in the context of the caller: none of them is what ``current`` answers."""
+    _CURRENT.set(None)
+
+
 def current_or_none() -> Context | None:
     """The attempt this code runs in, if it runs in one."""
     return _CURRENT.get(None)
 
 
 def current() -> Context:
-    """The attempt this code runs in."""
-    ctx = current_or_none()
+    """The attempt this code runs in; in a batch there are several, and none is current."""
+    try:
+        ctx = _CURRENT.get()
+    except LookupError:
+        raise NotInAJob from None
     if ctx is None:
-        raise NotInAJob
+        raise NotInAJob("Several jobs run here together: ask the messages of the batch")
     return ctx

@@ -1,21 +1,21 @@
 """The slots of a worker: what is leased, what runs, what comes next, and how each is stopped.
 
-An attempt whose job was lost twice before runs alone: if it takes the worker down once more, it takes nobody with it.
+An attempt of a job that was lost before begins once the store has recorded that: without the record, its loss does not
+count. A job whose next loss would be its last runs alone: if it takes the worker down, it takes nobody with it.
 """
 
 import asyncio
-import contextvars
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from packhorse.engine.attempt import Attempts
 from packhorse.engine.batches import Batches
 from packhorse.engine.context import Context
 from packhorse.engine.deadlines import Deadlines
 from packhorse.engine.executors.process import Children
-from packhorse.engine.executors.threads import Threads
 from packhorse.engine.judge import Cause
+from packhorse.engine.launcher import Launcher
+from packhorse.engine.quarantine import Quarantine
 from packhorse.engine.registry import Registry, Run
 from packhorse.engine.settler import Settler
 from packhorse.engine.strangers import MOMENT, Strangers
@@ -23,15 +23,14 @@ from packhorse.engine.transactions import Transactions
 from packhorse.model import caps
 from packhorse.model.clock import Clock
 from packhorse.model.ids import JobId
-from packhorse.model.job import EMPTY
 from packhorse.model.lease import Lease, Settlement, Share
-from packhorse.model.outcome import Again
+from packhorse.model.outcome import Again, Dead
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 
 
 class Crew:
-    """Runs leases on as many slots as there are. All but ``_in_thread`` happens on the loop."""
+    """Runs leases on as many slots as there are, on the loop."""
 
     def __init__(
         self,
@@ -58,17 +57,25 @@ class Crew:
         self._queue_slots = queue_slots
         self._lease, self._last_chance, self._patience = lease, max_lost - 1, patience
         self._clock, self._deadlines, self._telemetry = clock, deadlines, telemetry
-        self._children, self._transactions, self._note = children, transactions, note
-        self._threads: Threads[Context] = Threads(slots, self._in_thread)
+        self._transactions, self._note = transactions, note
+        launcher = self._launcher = Launcher(
+            attempts,
+            transactions,
+            children,
+            threads=slots,
+            clock=clock,
+            telemetry=telemetry,
+            left=self._left,
+            wake=settler.wake_from_thread,
+        )
+        self._tasks, self._threaded = launcher.tasks, launcher.threaded
         self._hand: deque[Context] = deque()
         self._batches = Batches(deadlines, self._whole)
         self._strangers = Strangers(clock)
-        self._tasks: dict[Context, asyncio.Task[None]] = {}
-        self._threaded: set[Context] = set()
-        self._alone: Context | None = None
+        self._quarantine = Quarantine(lease, clock=clock, deadlines=deadlines, start=self._start, wake=settler.wake)
         self._stuck: set[Context] = set()
-        self._draining = self._telling = False
-        self._gone: deque[tuple[Context, Settlement | None]] = deque()
+        self._draining = False
+        self.running_in, self.close, self.take_created = launcher.running_in, launcher.close, launcher.take_created
 
     # -- room
 
@@ -84,7 +91,7 @@ class Crew:
 
     def room(self, ahead: int) -> int:
         """How many more jobs to lease, so many of them before there is a slot; none beside one that must run alone."""
-        if self._alone is not None:
+        if self._quarantine.ctx is not None:
             return 0
         return max(0, self.slots - self.busy - len(self._hand) + ahead)
 
@@ -113,35 +120,36 @@ class Crew:
     @property
     def empty(self) -> bool:
         """Whether no lease is held and every thread's end is collected."""
-        return not self.held and not self._gone
+        return not self.held and not self._launcher.gone
 
     # -- in and out
 
     def take(self, leases: Sequence[Lease], valid_until: int) -> None:
         """Run these as slots come free."""
-        self._telling = self._telemetry.wants(Name.STARTED)  # asked here, for it is told of every job
+        self._launcher.look_who_listens()
         for lease in leases:
-            entry = self._registry.find(lease.task, lease.queue)
+            entry = None if lease.fault else self._registry.find(lease.task, lease.queue)
             if entry is None:
                 self._settler.put(None, Settlement(lease, self._strangers.outcome(lease)))
                 continue
             ctx = Context(lease, entry)
             ctx.valid_until, ctx.note, ctx.hold = valid_until, self._note, self._settler.hold
-            ctx.concluded, ctx.fence = self.conclude, lease.until - self._lease
+            ctx.concluded = self.conclude
             if lease.id in self.held:  # it was taken back from us and is ours again, by another token
                 self.stop(self.held[lease.id], Cause.LOST)
             self.held[lease.id] = ctx
             if lease.lost and lease.lost >= self._last_chance:
-                self._run_alone(ctx)
+                if not self._quarantine.enter(ctx):
+                    self._return(ctx, self._lease // 10)
+            elif lease.lost:  # in no batch, or all of it would be suspect
+                self._hand.appendleft(ctx)
             elif entry.batching is not None:
                 self._batches.put(ctx)
-            elif lease.lost:
-                self._hand.appendleft(ctx)
             else:
                 self._hand.append(ctx)
         if self._strangers.shunned():
             self._deadlines.after(MOMENT, self._settler.wake)
-        if self._alone is not None:
+        if self._quarantine.ctx is not None:
             self.hand_back()
         self.fill()
 
@@ -149,26 +157,46 @@ class Crew:
         """An attempt has its verdict, or needs none: let go of its lease."""
         if self.held.get(ctx.lease.id) is ctx:
             del self.held[ctx.lease.id]
-            if self._alone is not None:
+            if self._quarantine.ctx is not None:
                 self.fill()
 
     def hand_back(self) -> None:
         """Give back, uncharged, what is leased and not begun."""
-        in_hand = [ctx for leader in self._hand for ctx in leader.together]
-        waiting = [*in_hand, *self._threads.take_back(), *self._batches.take_back()]
-        self._hand.clear()
-        for ctx in waiting:
+        for ctx in self.take_unstarted():
             self._threaded.discard(ctx)
             ctx.begun = 0
             self._return(ctx, 0)
+
+    def take_unstarted(self) -> list[Context]:
+        """Take out what is leased and not begun: it will not be run. Called by the keeper too, from its thread."""
+        taken = [*self._launcher.take_back(), *self._batches.take_back()]
+        while self._hand:
+            try:
+                taken += self._hand.popleft().together
+            except IndexError:  # whoever pops an attempt, the loop or the keeper, has it
+                break
+        return taken
+
+    def returned(self, ctxs: Sequence[Context]) -> None:
+        """Let go of what the keeper has taken out and given back."""
+        for ctx in ctxs:
+            self._threaded.discard(ctx)
+            self.settled(ctx)
+        self._settler.wake()
+
+    def unsettled(self) -> list[Settlement]:
+        """Ends that no exchange has taken yet; called by the keeper, from its thread. Deaths wait for what is told of them."""
+        in_threads = [settlement for _, settlement in tuple(self._launcher.gone) if settlement is not None]
+        return [*self._settler.waiting, *(one for one in in_threads if not isinstance(one.outcome, Dead))]
 
     def drain(self) -> None:
         """Begin nothing more, and give back all that is not begun, also what would have run alone."""
         self._draining = True
         self.hand_back()
-        if self._alone is not None and not self._alone.begun:
-            ctx, self._alone = self._alone, None
-            self._return(ctx, 0)
+        alone = self._quarantine.ctx
+        if alone is not None and not alone.begun:
+            self._quarantine.leave(alone)
+            self._return(alone, 0)
 
     def _return(self, ctx: Context, delay: int) -> None:
         if ctx.end():
@@ -183,104 +211,75 @@ class Crew:
     def _fill(self, now: int) -> None:
         if self._draining:
             return
-        if self._alone is not None:
-            if not self._alone.begun and len(self.held) == 1:
-                self._begin_alone(self._alone)
+        alone = self._quarantine.ctx
+        if alone is not None:
+            if not alone.begun and len(self.held) == 1:
+                self._start(alone, now)
             return
         free = self.slots - len(self._tasks) - len(self._threaded)
-        while self._hand and (free > 0 or (not self._tasks and self._may_queue(self._hand[0]))):
-            self._start(self._hand.popleft(), now)
+        while self._hand:
+            try:
+                if not (free > 0 or (not self._tasks and self._may_queue(self._hand[0]))):
+                    return
+                ctx = self._hand.popleft()
+            except IndexError:  # the keeper has taken it out
+                return
+            if now > ctx.valid_until:  # the process stood still: another worker may have it
+                for one in ctx.together:
+                    self._return(one, 0)
+                continue
+            self._start(ctx, now)
             free -= 1
 
     def _may_queue(self, ctx: Context) -> bool:
         """Threads fetch their next job themselves while nothing else wants their slots."""
-        return ctx.entry.run is Run.THREAD and ctx.policy.timeout is None
+        return ctx.entry.run is Run.THREAD and ctx.policy.timeout is None and not ctx.lease.lost
 
     def _start(self, ctx: Context, now: int) -> None:
         ctx.begun = now
         for rider in ctx.riders:
             rider.begun = now
+        if ctx.lease.lost and ctx.recorded is None:
+            self._launcher.as_task(ctx, self._recorded(ctx))
+            return
         timeout = ctx.policy.timeout
         if timeout is not None and ctx.entry.run is Run.PROCESS:
             ctx.arm = lambda: self._arm(ctx, timeout)  # once a child is there: its start is not the job's fault
         elif timeout is not None:
             self._arm(ctx, timeout)
-        fetch = ctx.entry.fetch
-        if fetch is not None and ctx.lease.headers != EMPTY and fetch.wanted(ctx.lease.headers):
-            self._as_task(ctx, self._fetched(ctx))
+        self._launcher.start(ctx)
+
+    async def _recorded(self, ctx: Context) -> None:
+        ended = await self._attempts.record(ctx, self._settler)
+        if ended is None and ctx.stopped is None:
+            del self._tasks[ctx]
+            self._start(ctx, self._clock.steady())
         else:
-            self._launch(ctx)
+            self._left(ctx, ended)
 
     def _arm(self, ctx: Context, timeout: int) -> None:
         ctx.deadline = self._clock.steady() + timeout
         ctx.timer = self._deadlines.after(timeout, lambda: self.stop(ctx, Cause.TIMEOUT))
 
-    def _launch(self, ctx: Context) -> None:
-        if ctx.entry.batching is not None:
-            self._as_task(ctx, self._together(ctx))
-        elif ctx.entry.run is Run.THREAD:
-            self._threaded.add(ctx)
-            self._threads.put(ctx)
-        else:
-            self._as_task(ctx, self._on_loop(ctx) if ctx.entry.run is Run.ASYNC else self._in_process(ctx))
-
-    def _as_task(self, ctx: Context, run: Coroutine[Any, Any, None]) -> None:
-        self._tasks[ctx] = self._loop.create_task(run, context=contextvars.Context())
-
-    async def _fetched(self, ctx: Context) -> None:
-        ended = await self._attempts.fetch(ctx)
-        if ctx.payload is None:
-            self._left(ctx, ended)
-        else:
-            del self._tasks[ctx]
-            ctx.entered = False
-            self._launch(ctx)
-
-    async def _on_loop(self, ctx: Context) -> None:
-        self._tell_start(ctx)
-        run = self._attempts.run if ctx.entry.transaction is None else self._transactions.run
-        self._left(ctx, await run(ctx))
-
-    async def _together(self, leader: Context) -> None:
-        for ctx in leader.together:
-            self._tell_start(ctx)
-        settlements = await self._attempts.run_together(leader.together)
-        for ctx, settlement in zip(leader.together, settlements, strict=True):
-            self._leave(ctx, settlement)
-        self.fill()
-
-    async def _in_process(self, ctx: Context) -> None:
-        assert self._children is not None  # a worker without an origin has no such task
-        self._tell_start(ctx)
-        self._left(ctx, await self._attempts.run_apart(ctx, self._children))
-
-    def _in_thread(self, ctx: Context) -> None:
-        ctx.begun = self._clock.steady()
-        self._tell_start(ctx)
-        run = self._attempts.run_here if ctx.entry.transaction is None else self._transactions.run_here
-        self._gone.append((ctx, contextvars.Context().run(run, ctx)))
-        self._settler.wake_from_thread()
-
-    def _tell_start(self, ctx: Context) -> None:
-        if self._telling:
-            self._telemetry.emit(Name.STARTED, lease=ctx.lease)
-
     def _left(self, ctx: Context, settlement: Settlement | None) -> None:
         self._leave(ctx, settlement)
+        if ctx.stopped is Cause.SHUTDOWN:
+            self._draining = True  # also where the loop ends before anybody stopped the worker
         self._fill(ctx.begun + ctx.took)  # the next begins as this one ends
 
     def collect(self) -> None:
         """Let attempts that ended in threads leave their slots."""
-        while self._gone:
-            self._leave(*self._gone.popleft())
+        gone = self._launcher.gone
+        while gone:
+            self._leave(*gone.popleft())
 
     def _leave(self, ctx: Context, settlement: Settlement | None) -> None:
         """An attempt came to its end and its slot is free."""
         self._tasks.pop(ctx, None)
         self._threaded.discard(ctx)
         self._stuck.discard(ctx)
-        if ctx is self._alone:
-            self._alone = None
+        if ctx is self._quarantine.ctx:
+            self._quarantine.leave(ctx)
         if ctx.timer is not None:
             ctx.timer.call_off()
         ctx.took = self._clock.steady() - ctx.begun
@@ -307,35 +306,20 @@ class Crew:
         else:
             self._settler.put(ctx, settlement)
 
-    # -- alone
-
-    def _run_alone(self, ctx: Context) -> None:
-        if self._alone is not None:
-            self._return(ctx, self._lease // 10)
-            return
-        self._alone = ctx
-        self._deadlines.after(self._lease, lambda: self._alone_for_long(ctx))
-
-    def _begin_alone(self, ctx: Context) -> None:
-        self._start(ctx, self._clock.steady())
-        self._deadlines.after(self._lease, lambda: self._alone_for_long(ctx))
-
-    def _alone_for_long(self, ctx: Context) -> None:
-        """Others did not end in time, or it has run long enough to be trusted: go on side by side."""
-        if self._alone is not ctx:
-            return
-        if ctx.begun:
-            if self._clock.steady() - ctx.begun >= self._lease:
-                self._alone = None
-        else:
-            self._begin_alone(ctx)
-        self._settler.wake()
-
     # -- stopping
 
     def stop(self, ctx: Context, cause: Cause) -> None:
         """Ask an attempt to stop; a lease that is lost overrides every other cause."""
-        if ctx.ended or (ctx.stopped is not None and cause is not Cause.LOST):
+        shared = ctx.entry.batching is not None and ctx.begun > 0
+        if shared and ctx in self._tasks and cause in (Cause.TIMEOUT, Cause.SHUTDOWN):
+            self._stop_call(ctx, cause)  # whatever became of its own job, it leads the call
+            return
+        if ctx.stopped is not None and cause is not Cause.LOST:
+            return
+        if ctx.ended:
+            if ctx.transaction is not None and ctx in self._tasks:  # it commits: that does not go on for ever either
+                ctx.stopped = cause
+                self._tasks[ctx].cancel()
             return
         ctx.stopped = cause
         if ctx.transaction is not None:
@@ -344,25 +328,36 @@ class Crew:
             self._drop(ctx)
         elif ctx in self._threaded and not ctx.entered:  # still in line: it will look before it begins
             self._settle_for(ctx)
-        elif ctx.entry.batching is None or cause in (Cause.TIMEOUT, Cause.SHUTDOWN):
-            for rider in ctx.riders:
-                rider.stopped = rider.stopped or cause
-            if ctx in self._tasks and ctx.entered:
-                self._tasks[ctx].cancel()
-            self._deadlines.after(self._patience, lambda: self._give_up(ctx))
+        elif not shared:
+            self._stop_call(ctx, cause)
+
+    def _stop_call(self, ctx: Context, cause: Cause) -> None:
+        for one in ctx.together:
+            one.stopped = one.stopped or cause
+        if ctx in self._tasks and ctx.entered:
+            self._tasks[ctx].cancel()
+        self._deadlines.after(self._patience, lambda: self._give_up(ctx))
 
     def _drop(self, ctx: Context) -> None:
-        """Stop what has not begun."""
+        """Stop what has not begun; the first job of a batch hands the lead to the next."""
         self._batches.remove(ctx)
-        if ctx in self._hand and not ctx.riders:
-            self._hand.remove(ctx)
-        if ctx is self._alone:
-            self._alone = None
+        if ctx in self._hand:
+            place = self._hand.index(ctx)
+            if ctx.riders:
+                heir, *others = ctx.riders
+                heir.riders, ctx.riders = tuple(others), ()
+                self._hand[place] = heir
+            else:
+                del self._hand[place]
+        self._quarantine.leave(ctx)
         self._settle_for(ctx)
         self.fill()
 
     def _give_up(self, ctx: Context) -> None:
-        """Settle on behalf of an attempt that does not stop; its slot stays taken until it does."""
+        """Settle on behalf of an attempt that does not stop; its slot stays taken until it does.
+
+        A job of a lane is not settled before it stops, so that the next of its lane does not run beside it.
+        """
         if ctx not in self._tasks and ctx not in self._threaded:
             return
         self._stuck.add(ctx)
@@ -372,7 +367,8 @@ class Crew:
             self._tasks[ctx].cancel()
             self._deadlines.after(self._patience, lambda: self._give_up(ctx))
         for one in ctx.together:
-            self._settle_for(one)
+            if one.lease.lane is None or one.stopped is Cause.LOST:
+                self._settle_for(one)
 
     def _settle_for(self, ctx: Context) -> None:
         if ctx.end():
@@ -380,7 +376,7 @@ class Crew:
 
     def stop_all(self) -> None:
         """Ask everything that runs to stop because the worker does."""
-        for ctx in tuple(self.held.values()):
+        for ctx in {**self.held, **{ctx.lease.id: ctx for ctx in self._tasks}}.values():
             self.stop(ctx, Cause.SHUTDOWN)
 
     def give_up_all(self) -> None:
@@ -388,13 +384,3 @@ class Crew:
         for ctx in tuple(self.held.values()):
             ctx.stopped = ctx.stopped or Cause.SHUTDOWN
             self._settle_for(ctx)
-
-    def close(self) -> None:
-        """Let the threads end; what does not stop is left behind."""
-        self._threads.stop()
-        for task in self._tasks.values():
-            task.cancel()
-
-    def running_in(self, task: "asyncio.Task[object] | None") -> Context | None:
-        """The attempt that a task of the loop runs."""
-        return next((ctx for ctx, its in tuple(self._tasks.items()) if its is task), None)

@@ -5,25 +5,37 @@ one job with a store that can wait.
 """
 
 import asyncio
+from collections.abc import Sequence
+from itertools import count
 
 from packhorse.engine.bell import Bell
+from packhorse.engine.budget import Budget
 from packhorse.engine.crew import Crew
 from packhorse.engine.feeder import Ahead, Shares
+from packhorse.engine.notes import Notes
 from packhorse.engine.settler import Ended, Settler
-from packhorse.engine.standing import LONGEST, Standing
+from packhorse.engine.standing import LONGEST, Standing, again
 from packhorse.engine.verdicts import Verdicts
-from packhorse.errors import ConfigError, OutcomeUnknown, SchemaMismatch, StoreClosed, StoreUnavailable
+from packhorse.errors import (
+    ConfigError,
+    OutcomeUnknown,
+    SchemaMismatch,
+    StoreClosed,
+    StoreDamaged,
+    StoreUnavailable,
+)
 from packhorse.model import backoff, caps
 from packhorse.model.chance import Chance
 from packhorse.model.clock import Clock
 from packhorse.model.lease import Ask, Exchange, Share
+from packhorse.model.outcome import Held
 from packhorse.stores.contract import Leave, Store, Topic
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 
 PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 POLL = 1_000_000  # hints may be missed: look at least so often
-HOPELESS = (ConfigError, SchemaMismatch, StoreClosed)
+HOPELESS = (ConfigError, SchemaMismatch, StoreClosed, StoreDamaged)
 
 
 class Exchanges:
@@ -36,6 +48,7 @@ class Exchanges:
         settler: Settler,
         shares: Shares,
         verdicts: Verdicts,
+        notes: Notes,
         *,
         worker: bytes,
         lease: int,
@@ -47,18 +60,25 @@ class Exchanges:
         self._store, self._crew, self._settler, self._shares = store, crew, settler, shares
         self._worker, self._lease = worker, lease
         self._bell, self._clock, self._chance, self._telemetry = bell, clock, chance, telemetry
-        self._ahead = Ahead()
-        self._verdicts = verdicts
+        self._ahead, self._budget = Ahead(), Budget()
+        self._numbers = count(1)
+        self._verdicts, self._notes = verdicts, notes
         self._claiming = True
         self._dry: frozenset[str] = frozenset()
         self._next: int | None = None
         self._standing = Standing()
         self._resting = False
         self._ear: asyncio.Task[None] | None = None
+        self._under_way: tuple[Sequence[Ended], Ask | None] | None = None
         self._failures = 0
         self.idle = asyncio.Event()
         self.answered = self.settled = 0
         self.last = self._moved = clock.steady()
+
+    @property
+    def failing(self) -> bool:
+        """Whether the store did not answer the last exchange."""
+        return self._failures > 0
 
     def stop_claiming(self) -> None:
         """Settle what is held, take no more."""
@@ -73,10 +93,13 @@ class Exchanges:
         self._bell.ring()
 
     async def run(self) -> None:
-        """Exchange until nothing is held and no more is wanted."""
+        """Exchange until nothing is held and no more is wanted. After it was cancelled it may be run again."""
+        if self._under_way is not None:
+            batch, ask = self._under_way
+            await self._one(batch, None if ask is None else again(ask))
         while self._claiming or not self._crew.empty or self._settler.backlog or self._standing.ask is not None:
             self._crew.collect()
-            batch = self._settler.take()
+            batch = self._settler.take(self._budget.bytes)
             self._crew.fill()
             ask = self._ask()
             if batch or (ask is not None and not self._dry.issuperset(_queues(ask))):
@@ -97,11 +120,15 @@ class Exchanges:
         failures = 0
         while True:
             try:
-                async for brought in self._store.wakes(Topic.WORK, self._may_leave):
+                async for brought in self._store.wakes(Topic.WORK, self._may_leave, self._worker):
                     failures = 0
                     self._heard(brought)
             except StoreUnavailable:
-                pass  # the store's own listener mends itself; this is for one that could not even begin
+                pass  # the store's own listener reconnects; this is for one that could not even begin
+            except HOPELESS:
+                raise
+            except Exception as error:  # noqa: BLE001 - hints are only hints: polling goes on without them
+                self._telemetry.emit(Name.EXCHANGE_FAILED, error=error, count=failures + 1)
             finally:
                 self._heard(None)
             failures += 1
@@ -145,19 +172,30 @@ class Exchanges:
             return self._standing.ask if self._standing.missed else None
         if not self._claiming:
             return None
-        return self._asking(min(self._crew.room(self._ahead.count), caps.ITEMS))
+        return self._asking(min(self._crew.room(self._ahead.count), self._budget.jobs))
 
     def _asking(self, room: int) -> Ask | None:
         shares = _bounded([self._crew.widened(share) for share in self._shares.divide(room, self._crew.most())])
-        return Ask(self._worker, shares, self._lease) if shares else None
+        if not shares:
+            return None
+        return Ask(self._worker, shares, self._lease, number=next(self._numbers), max_bytes=self._budget.bytes)
 
-    async def _one(self, batch: list[Ended], ask: Ask | None) -> None:
+    async def _one(self, batch: Sequence[Ended], ask: Ask | None) -> None:
         self.idle.clear()
+        batch = self._verdicts.checked(batch)
         sent = self._clock.steady()
         if ask is not None:
             self._dry |= _queues(ask)  # until a hint comes, also while this is under way and does not see what it means
-        answer = await self._send(batch, ask)
-        self._ahead.ended([ended.ctx.took for ended in batch if ended.ctx is not None and ended.ctx.begun])
+        self._under_way = batch, ask
+        batch, answer = await self._send(batch, ask)
+        self._under_way = None
+        self._ahead.ended(
+            [
+                it.ctx.took
+                for it in batch
+                if it.ctx is not None and it.ctx.begun and type(it.settlement.outcome) is not Held
+            ]
+        )
         if batch:
             self._moved = self._clock.steady()
         if answer is None:
@@ -180,13 +218,28 @@ class Exchanges:
         if not self._claiming:
             self._crew.drain()
 
-    async def _send(self, batch: list[Ended], ask: Ask | None) -> Exchange | None:
-        """One exchange, repeated as it is until the store has answered it."""
+    async def _send(self, batch: Sequence[Ended], ask: Ask | None) -> tuple[Sequence[Ended], Exchange | None]:
+        """One exchange, repeated until the store has answered it; answers what was settled with it.
+
+        It may have been too large, so it is repeated for fewer bytes. The ask keeps its token: leases of an answer that
+        was not received come again, or become ready again, uncharged, where they do not fit any more.
+        After an error that tells nothing about the store, outcomes are written in parts, and the ask is made once more
+        without them: what it has leased must not be left with nobody.
+        """
+        settled, once_more = batch, True
         while True:
+            sent = self._clock.steady()
             try:
+                if batch:
+                    await self._notes.write_last(batch)
                 answer = await self._store.jobs.exchange([ended.settlement for ended in batch], ask)
             except (StoreUnavailable, OutcomeUnknown) as error:
+                self._budget.shrink()
                 await self._failed(error)
+                self._settler.put_back(batch)
+                batch = settled = self._verdicts.checked(self._settler.take(self._budget.bytes))
+                ask = None if ask is None else again(ask, self._budget.bytes)
+                self._under_way = batch, ask
                 continue
             except HOPELESS:
                 raise
@@ -195,11 +248,15 @@ class Exchanges:
                     raise  # wrong from the start: say so instead of trying for ever
                 await self._failed(error)
                 await self._verdicts.apart(batch)
-                return None
+                if ask is None or not once_more:
+                    return settled, None
+                batch, ask, once_more = (), again(ask), False
+                continue
             self._verdicts.heard(batch, answer.verdicts)
             self.settled += len(batch)
             self._answered()
-            return answer
+            self._budget.answered(ask, answer, self.last - sent)
+            return settled, answer
 
     async def _failed(self, error: Exception) -> None:
         self._failures += 1

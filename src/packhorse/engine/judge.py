@@ -14,6 +14,7 @@ from packhorse.errors import (
     ChildFailed,
     InvalidArguments,
     PayloadTooLarge,
+    TooManyBytes,
     TooManyEffects,
     UndecodablePayload,
 )
@@ -21,12 +22,21 @@ from packhorse.model import caps
 from packhorse.model.job import Failure, failure
 from packhorse.model.lease import Lease
 from packhorse.model.outcome import Again, Cancelled, Dead, Outcome
-from packhorse.model.raised import members, told, trace
+from packhorse.model.raised import kind as kind_of
+from packhorse.model.raised import members, message, told, trace
 from packhorse.model.reason import DeadReason
 
 PASSING: Final = frozenset((408, 425, 429))
 MOST_ASKED: Final = 1000
-REFUSED: Final = (msgspec.ValidationError, InvalidArguments, PayloadTooLarge, TooManyEffects, ChildFailed, Failed)
+REFUSED: Final = (
+    msgspec.ValidationError,
+    InvalidArguments,
+    PayloadTooLarge,
+    TooManyBytes,
+    TooManyEffects,
+    ChildFailed,
+    Failed,
+)
 
 
 class Cause(StrEnum):
@@ -51,7 +61,7 @@ class _Later(msgspec.Struct, frozen=True):
 
 
 class _Off(msgspec.Struct, frozen=True):
-    pass
+    why: str = ""
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -95,8 +105,8 @@ def _settled(policy: Policy, lease: Lease, error: BaseException, rule: _Rule, ch
     match rule:
         case _Later(delay):
             return Again(delay, charged=False)
-        case _Off():
-            return Cancelled(policy.keep_done)
+        case _Off(why):
+            return Cancelled(policy.keep_done, failure(kind_of(error), why, trace(error)) if why else None)
         case _:
             return _failed(policy, lease, told(error), rule, chance)
 
@@ -139,7 +149,7 @@ def _one(policy: Policy, error: BaseException, now: int | None) -> _Rule:
         delay = _delay(error)
         return _Try() if delay is None else _Later(delay)
     if issubclass(kind, Cancel):
-        return _Off()
+        return _Off(message(error))
     if issubclass(kind, UndecodablePayload):
         return _End(DeadReason.UNDECODABLE)
     if issubclass(kind, BadSignature):
@@ -191,7 +201,7 @@ def _rules(policy: Policy, group: BaseException, now: int | None) -> Iterator[_R
     while heap:
         error = heap.pop()
         if inner := members(error):
-            heap.extend(inner)
+            heap.extend(reversed(inner))
         elif asked < MOST_ASKED:
             asked += 1
             yield _one(policy, error, now)
@@ -206,6 +216,9 @@ def _together(rules: Sequence[_Rule]) -> _Rule:
         return rules[0]
     if all(isinstance(rule, _End) for rule in rules):
         return _End()
+    whys = [rule.why for rule in rules if isinstance(rule, _Off)]
+    if len(whys) == len(rules):
+        return _Off("; ".join(why for why in whys if why))
     waits = [0]
     for rule in rules:
         match rule:

@@ -1,10 +1,10 @@
-"""Notices from outside that an event loop stands still, and says which attempt holds it."""
+"""Notices from outside that an event loop stands still, says which attempt holds it, and calls for relief."""
 
 import asyncio
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from packhorse.engine.context import Context
 from packhorse.model.clock import Clock
@@ -24,14 +24,15 @@ class Lag:
         *,
         clock: Clock,
         telemetry: Telemetry,
-        blocked: int = BLOCKED,
+        patience: int,
     ) -> None:
-        self._running_in, self._clock, self._telemetry, self._blocked = running_in, clock, telemetry, blocked
+        self._running_in, self._clock, self._telemetry = running_in, clock, telemetry
+        self._patience = patience
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._answered = 0
 
-    async def run(self) -> None:
-        """Knock now and then; tell once for each time that nobody answers."""
+    async def run(self, relieve: Callable[[], Awaitable[None]]) -> None:
+        """Knock now and then. When nobody answers tell it once, and call for relief each time the patience is over."""
         while True:
             asked = self._clock.steady()
             try:
@@ -39,11 +40,15 @@ class Lag:
             except RuntimeError:
                 return  # the loop is closed
             await self._clock.sleep(EVERY)
-            told = False
+            told, relief = False, asked + self._patience
             while self._answered < asked:
-                if not told and self._clock.steady() - asked >= self._blocked:
+                now = self._clock.steady()
+                if not told and now - asked >= BLOCKED:
                     told = True
-                    self._tell(self._clock.steady() - asked)
+                    self._tell(now - asked)
+                if now >= relief:
+                    relief = now + self._patience
+                    await relieve()
                 await self._clock.sleep(EVERY)
 
     def _answer(self) -> None:

@@ -122,6 +122,11 @@ class Registry:
         return None
 
     @property
+    def queues(self) -> tuple[str, ...]:
+        """Every queue that it names."""
+        return ()
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Every name that jobs may carry."""
         return tuple(self._entries)

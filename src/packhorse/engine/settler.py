@@ -1,17 +1,19 @@
 """What has ended and is not settled yet."""
 
+import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from packhorse.engine.bell import Bell
 from packhorse.engine.context import Context
 from packhorse.model import caps
-from packhorse.model.effect import Publish
+from packhorse.model.effect import Publish, bytes_of
 from packhorse.model.ids import JobId
+from packhorse.model.job import Failure
 from packhorse.model.lease import Settlement
-from packhorse.model.outcome import Dead, Held
+from packhorse.model.outcome import Again, Dead, Done, Held
 
 Deaths = Callable[[JobId, bytes], tuple[Publish, ...]]
 
@@ -47,6 +49,13 @@ class Settler:
             self._bell.ring()
         self._waiting.append(Ended(settlement, ctx))
 
+    def record(self, ctx: Context) -> "asyncio.Future[None]":
+        """Have it written that an attempt begins; done when the store has answered."""
+        ctx.step += 1
+        ctx.recorded = asyncio.get_running_loop().create_future()
+        self.put(ctx, Settlement(ctx.lease, Held(ctx.step)))
+        return ctx.recorded
+
     def hold(self, ctx: Context) -> None:
         """An attempt wants something written while it goes on; from any thread."""
         self._holding.append(ctx)
@@ -72,14 +81,41 @@ class Settler:
         """How many settlements wait for the store."""
         return len(self._waiting) + len(self._holding)
 
-    def take(self) -> list[Ended]:
-        """The next settlements for one exchange."""
+    @property
+    def waiting(self) -> list[Settlement]:
+        """The settlements that wait for the store; from any thread."""
+        return [ended.settlement for ended in self._waiting.copy()]
+
+    def take(self, max_bytes: int) -> list[Ended]:
+        """The next settlements for one exchange: as many as fit, and at least one."""
         self._hold()
         batch: list[Ended] = []
-        effects = 0
+        effects = size = 0
         while self._waiting and len(batch) < caps.ITEMS:
-            effects += len(self._waiting[0].settlement.effects)
-            if effects > caps.EFFECTS_PER_CALL and batch:
+            settlement = self._waiting[0].settlement
+            outcome = settlement.outcome
+            if type(outcome) is Done and not settlement.effects:  # by far the most: no call for each
+                size += len(outcome.result or b"")
+            else:
+                effects += len(settlement.effects)
+                size += _bytes_of(settlement)
+            if batch and (effects > caps.EFFECTS_PER_CALL or size > max_bytes):
                 break
             batch.append(self._waiting.popleft())
         return batch
+
+    def put_back(self, batch: Sequence[Ended]) -> None:
+        """Take settlements again that were not answered, before all others."""
+        self._waiting.extendleft(reversed(batch))
+
+
+def _bytes_of(settlement: Settlement) -> int:
+    """How many bytes of results, failures and effects a settlement brings."""
+    match settlement.outcome:
+        case Done(result):
+            size = len(result or b"")
+        case Again(error=Failure() as error) | Dead(error=error):
+            size = len(error.message) + len(error.traceback)
+        case _:
+            size = 0
+    return size + bytes_of(settlement.effects)

@@ -9,7 +9,7 @@ class Retry(Exception):
 
     def __init__(self, delay: Duration | None = None) -> None:
         super().__init__(*(() if delay is None else (delay,)))
-        self.delay = None if delay is None else micros(delay)
+        self.delay = None if delay is None else micros(delay, "delay")
 
 
 class Snooze(Exception):
@@ -17,11 +17,11 @@ class Snooze(Exception):
 
     def __init__(self, delay: Duration) -> None:
         super().__init__(delay)
-        self.delay = micros(delay)
+        self.delay = micros(delay, "delay")
 
 
 class Cancel(Exception):
-    """Call the job off: it ends as cancelled."""
+    """Cancel the job: it ends as cancelled, and keeps these words as its last failure."""
 
     def __init__(self, why: str = "") -> None:
         super().__init__(*((why,) if why else ()))

@@ -4,6 +4,8 @@ While it stands no other ask is made: a store remembers the last one of a worker
 leases for an answer, if its own was missed.
 """
 
+import msgspec
+
 from packhorse.model.lease import Ask
 from packhorse.stores.contract import Leave
 
@@ -39,7 +41,14 @@ class Standing:
     def miss(self) -> None:
         """What was waited for is over: if an ask still stands, it has to be made again."""
         self.missed = self.ask is not None
+        if self.ask is not None and not self.ask.again:
+            self.ask = again(self.ask)
 
     def over(self) -> None:
         """It was answered."""
         self.ask, self.missed = None, False
+
+
+def again(ask: Ask, max_bytes: int | None = None) -> Ask:
+    """The ask as a repeat: the store may still receive its first copy, and must not answer that one anew."""
+    return msgspec.structs.replace(ask, again=True, max_bytes=max_bytes or ask.max_bytes)

@@ -1,10 +1,11 @@
-"""Jobs of tasks that this worker does not know: they wait, and once released are left to those who know them."""
+"""Jobs that this worker cannot run: those of unknown tasks wait for workers that know them, unreadable ones are dead."""
 
 from packhorse.model.clock import Clock
 from packhorse.model.ids import JobId
+from packhorse.model.job import failure
 from packhorse.model.lease import Lease
-from packhorse.model.outcome import Again, Outcome, Wait
-from packhorse.model.reason import WaitReason
+from packhorse.model.outcome import Again, Dead, Outcome, Wait
+from packhorse.model.reason import DeadReason, WaitReason
 
 MOMENT = 500_000  # in which others may take what this worker cannot run
 REMEMBERED = 10_000
@@ -19,7 +20,12 @@ class Strangers:
         self._aside: dict[str, int] = {}
 
     def outcome(self, lease: Lease) -> Outcome:
-        """Have a job wait; or, if it was sent to wait before, stand aside for a moment so that others get it."""
+        """Have a job wait; or, if it was sent to wait before, stand aside for a moment so that others get it.
+
+        A job whose record cannot be opened is dead: no worker could begin it.
+        """
+        if lease.fault:
+            return Dead(DeadReason.UNDECODABLE, failure("UndecodablePayload", lease.fault))
         if lease.id in self._sent:
             del self._sent[lease.id]
             self._aside[lease.queue] = self._clock.steady() + MOMENT

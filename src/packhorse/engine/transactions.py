@@ -7,6 +7,7 @@ committed after all, the token has been used, and nothing changes.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeGuard, TypeVar
 
 from packhorse.engine.attempt import Attempts
@@ -24,6 +25,7 @@ from packhorse.telemetry.names import Name
 
 T = TypeVar("T")
 
+ENDING_SECONDS = 2.0  # for a rollback, and for a commit that goes on when its attempt is told to stop
 LIMIT = 2 * caps.SECOND  # where a transaction holds up all other writers; less if leases are short
 
 
@@ -46,7 +48,7 @@ class Transactions:
         self._clock, self._telemetry = clock, telemetry
         self._heard, self._failed = heard, failed
         self._loop = asyncio.get_running_loop()
-        self._abandoned: set[asyncio.Task[None]] = set()
+        self._undoing: set[asyncio.Task[None]] = set()
 
     async def run(self, ctx: Context) -> Settlement | None:
         """Run an attempt on the loop, and answer what is to be settled in the usual way; None if nothing is."""
@@ -56,26 +58,40 @@ class Transactions:
         try:
             await own.enter()
         except BaseException as error:  # noqa: BLE001 - it failed like a handler that cannot connect
-            await own.roll_back()
+            await self._roll_back(own)
             return self._attempts.judged(ctx, error)
         settlement = await self._attempts.run(ctx)
         return await _to_its_end(self._end(ctx, own, settlement)) if own.begun else settlement
 
     async def _end(self, ctx: Context, own: Awaited, settlement: Settlement | None) -> Settlement | None:
         if not _done(settlement):
-            await own.roll_back()
+            await self._roll_back(own)
             return self._undone(ctx, settlement)
         if not ctx.end():
-            await own.roll_back()
+            await self._roll_back(own)
             return None
         try:
             verdict = await own.settle(settlement)
         except BaseException as error:  # noqa: BLE001 - nothing is written, or the token knows that it is
-            await own.roll_back()
-            self._not_settled(ctx, error)
+            if await self._roll_back(own):
+                self._not_settled(ctx, error)
+            else:  # it may hold locks that a settlement would wait for: let the lease run out
+                self._failed(ctx, None)
         else:
             self._settled(ctx, settlement, verdict)
         return None
+
+    async def _roll_back(self, own: Awaited) -> bool:
+        """Roll back, and say whether that is over; if it takes too long it goes on by itself."""
+        undoing = self._begun(own.roll_back())
+        await _waited(undoing)
+        return undoing.done()
+
+    def _begun(self, undoing: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = self._loop.create_task(undoing)
+        self._undoing.add(task)
+        task.add_done_callback(self._undoing.discard)
+        return task
 
     def run_here(self, ctx: Context) -> Settlement | None:
         """Run an attempt in the calling thread."""
@@ -110,9 +126,7 @@ class Transactions:
         """Undo at once what an attempt wrote that is told to stop, whenever it does stop."""
         own = ctx.transaction
         if own is not None and own.begun and (undoing := own.abandon()) is not None:
-            task = self._loop.create_task(undoing)
-            self._abandoned.add(task)
-            task.add_done_callback(self._abandoned.discard)
+            self._begun(undoing)
 
     # -- what came of it
 
@@ -148,11 +162,24 @@ def _too_long(settlement: Settlement) -> bool:
 
 
 async def _to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns, however often the caller is cancelled meanwhile: it is bounded by itself."""
+    """What a coroutine returns. If the caller is cancelled it has two seconds to end, then it is cancelled itself."""
     task = asyncio.ensure_future(coroutine)
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            continue
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await _waited(task)
+        if not task.done():
+            task.cancel()
+            await _waited(task, 2)  # it rolls back now
+        if not task.done():
+            raise
     return task.result()
+
+
+async def _waited(task: "asyncio.Future[Any]", times: int = 1) -> None:
+    """Wait for a task, but not for long, however often the caller is cancelled meanwhile."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + times * ENDING_SECONDS
+    while not task.done() and (left := until - loop.time()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task], timeout=left)

@@ -1,9 +1,11 @@
 """What the store said of settlements: let go of leases, tell what happened, find the one that a store refuses."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import assert_never
 
 from packhorse.engine.attempt import Attempts
+from packhorse.engine.context import Context
 from packhorse.engine.crew import Crew
 from packhorse.engine.judge import Cause
 from packhorse.engine.settler import Ended, Settler
@@ -21,6 +23,7 @@ class Verdicts:
     def __init__(self, store: Store, crew: Crew, attempts: Attempts, settler: Settler, telemetry: Telemetry) -> None:
         self._store, self._crew, self._attempts = store, crew, attempts
         self._settler, self._telemetry = settler, telemetry
+        self._spoilt: dict[Context, Exception] = {}
 
     def heard(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
         """Let go of what is settled and of what is no longer ours."""
@@ -30,12 +33,18 @@ class Verdicts:
             if isinstance(outcome, Held):
                 if verdict is Verdict.LOST and ended.ctx is not None:
                     self._crew.stop(ended.ctx, Cause.LOST)
+                if verdict is Verdict.CONFLICT:
+                    self._failed(ended, RecordConflict())
+                elif (recorded := _awaited(ended)) is not None:
+                    recorded.set_result(None)
                 continue
             if verdict is Verdict.CONFLICT:
                 self._failed(ended, RecordConflict())
                 continue
             if ended.ctx is not None:
                 self._crew.settled(ended.ctx)
+                if self._spoilt:
+                    self._spoilt.pop(ended.ctx, None)
             name = Name.LEASE_LOST if verdict is Verdict.LOST else _name(outcome)
             if name not in asked:
                 asked[name] = self._telemetry.wants(name)
@@ -46,6 +55,7 @@ class Verdicts:
         """Settle what the store refused as a whole, in ever smaller parts: one bad settlement harms no other."""
         if not batch:
             return
+        batch = self.checked(batch)
         try:
             answer = await self._store.jobs.exchange([ended.settlement for ended in batch])
         except (StoreUnavailable, OutcomeUnknown):
@@ -61,11 +71,27 @@ class Verdicts:
         else:
             self.heard(batch, answer.verdicts)
 
+    def checked(self, batch: Sequence[Ended]) -> Sequence[Ended]:
+        """The same, but attempts that ended well and whose pieces were refused before have failed."""
+        return [self._unless_spoilt(ended) for ended in batch] if self._spoilt else batch
+
+    def _unless_spoilt(self, ended: Ended) -> Ended:
+        error = self._spoilt.get(ended.ctx) if ended.ctx is not None else None
+        if error is None or ended.ctx is None or not isinstance(ended.settlement.outcome, Done):
+            return ended
+        return Ended(self._attempts.judged(ended.ctx, error) or ended.settlement, ended.ctx)
+
     def _failed(self, ended: Ended, error: Exception) -> None:
         """The store will not have this settlement: the attempt failed; if it will not have that either, let it go."""
         ctx = ended.ctx
         self._telemetry.emit(Name.SETTLEMENT_REFUSED, lease=ended.settlement.lease, error=error)
-        if ctx is None or isinstance(ended.settlement.outcome, Held):
+        if ctx is None:
+            return
+        if isinstance(ended.settlement.outcome, Held):
+            if (recorded := _awaited(ended)) is not None:
+                recorded.set_exception(error)
+            else:
+                self._spoilt[ctx] = error
             return
         settlement = None if ctx.refused else self._attempts.judged(ctx, error)
         ctx.refused = True
@@ -81,6 +107,12 @@ class Verdicts:
         else:
             took = ended.ctx.took if ended.ctx is not None and ended.ctx.begun else None
             self._telemetry.emit(name, lease=lease, duration=took, **_fields(outcome))
+
+
+def _awaited(ended: Ended) -> "asyncio.Future[None] | None":
+    """What an attempt waits for that begins once it is recorded."""
+    recorded = None if ended.ctx is None else ended.ctx.recorded
+    return None if recorded is None or recorded.done() else recorded
 
 
 def _name(outcome: End) -> Name:
@@ -108,7 +140,9 @@ def _fields(outcome: End) -> dict[str, object]:
             return {"reason": reason}
         case Dead(reason=reason, error=error):
             return {"reason": reason, "error": error}
-        case Done() | Cancelled():
+        case Cancelled(error=error):
+            return {} if error is None else {"error": error}
+        case Done():
             return {}
         case never:
             assert_never(never)

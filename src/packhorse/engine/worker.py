@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -22,8 +22,7 @@ from packhorse.engine.deadlines import Deadlines
 from packhorse.engine.exchange import Exchanges
 from packhorse.engine.executors.process import Children
 from packhorse.engine.feeder import Shares
-from packhorse.engine.judge import Cause
-from packhorse.engine.keeper import Keeper
+from packhorse.engine.keeper import Keeper, Kept
 from packhorse.engine.lag import Lag
 from packhorse.engine.notes import Notes
 from packhorse.engine.registry import Registry, Run
@@ -43,7 +42,10 @@ from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 from packhorse.telemetry.names import Name
 
+MIN_LEASE_US = 100_000
 LAST_WORDS = 400_000  # for stopped attempts to end, and again for the last settlements to reach the store
+LETTING_GO = 1.0  # seconds for the parts of a worker to end once they are cancelled
+SLOW_STORE = 2_600_000  # and so much longer for those while the store answers, if slowly
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,10 +68,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         caps.within("concurrency", self.concurrency, 1, 10_000)
-        caps.span("lease", self.lease, 100_000)
+        caps.span("lease", self.lease, MIN_LEASE_US)
         caps.span("grace", self.grace)
         caps.span("patience", self.patience)
-        caps.within("max_lost", self.max_lost, 1, caps.LOSSES)
+        caps.within("max_lost", self.max_lost, 2, caps.LOSSES)  # the first loss is nobody's proof
         for queue, slots in self.slots.items():
             caps.name("queue", queue)
             caps.within(f"slots of {queue}", slots, 1, self.concurrency)
@@ -141,7 +143,7 @@ class Worker:
     @property
     def running(self) -> tuple[Context, ...]:
         """The attempts that run at this moment."""
-        return tuple(ctx for ctx in self.held() if ctx.begun and not ctx.ended)
+        return tuple(ctx for ctx in tuple(self._crew.held.values()) if ctx.begun and not ctx.ended)
 
     @property
     def silence(self) -> int:
@@ -173,11 +175,13 @@ class Worker:
             "health": self._watch_slots,
         }
         self._place.start("packhorse-keeper", self._keep)
-        for name, run in parts.items():
-            task = asyncio.create_task(run(), name=f"packhorse-{name}")
-            task.add_done_callback(self._part_ended)
-            self._tasks.append(task)
+        self._tasks += [self._begin_part(name, run) for name, run in parts.items()]
         self._telemetry.emit(Name.WORKER_STARTED, detail=", ".join(self._shares.queues))
+
+    def _begin_part(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(run(), name=f"packhorse-{name}")
+        task.add_done_callback(self._part_ended)
+        return task
 
     def _assemble(self) -> None:
         settings, clock, chance, telemetry = self.settings, self._clock, self._chance, self._telemetry
@@ -186,7 +190,9 @@ class Worker:
         self._notes = Notes(self._store, clock=clock)
         if settings.origin is not None:
             self._children = Children(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
-        attempts = Attempts(codec=self._codec, middleware=self._middleware, clock=clock, chance=chance)
+        attempts = Attempts(
+            codec=self._codec, middleware=self._middleware, clock=clock, chance=chance, loop_ends=self._loop_ends
+        )
         settler = Settler(bell, self._deaths)
 
         def heard(ended: Ended, verdict: Verdict) -> None:
@@ -225,6 +231,7 @@ class Worker:
             settler,
             self._shares,
             verdicts,
+            self._notes,
             worker=self.id,
             lease=settings.lease,
             bell=bell,
@@ -242,7 +249,8 @@ class Worker:
             deaths=self._deaths,
         )
         self._caretaker = Caretaker([*common, *self._more_duties], clock=clock, chance=chance, telemetry=telemetry)
-        self._lag = Lag(self._crew.running_in, clock=clock, telemetry=telemetry)
+        self._kept = Kept(self._crew, self._notes)
+        self._lag = Lag(self._crew.running_in, clock=clock, telemetry=telemetry, patience=settings.patience)
 
     def _check(self) -> None:
         if self._begun:
@@ -261,7 +269,7 @@ class Worker:
         """What runs apart: leases are renewed, and the loop is watched, whatever the loop does."""
         keeper = Keeper(
             self._twin,
-            self,
+            self._kept,
             self._member,
             lease=self.settings.lease,
             clock=self._clock,
@@ -271,18 +279,9 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(keeper.run())
-                both.create_task(self._lag.run())
+                both.create_task(self._lag.run(keeper.relieve))
         except Exception as error:  # noqa: BLE001 - without it every lease would run out
             self._loop.call_soon_threadsafe(self._fail, error)
-
-    def held(self) -> tuple[Context, ...]:
-        """All attempts whose leases must not run out; called by the keeper."""
-        return tuple(self._crew.held.values())
-
-    def ask_to_stop(self, ctx: Context, cause: Cause) -> None:
-        """Stop one attempt; called by the keeper, from its thread."""
-        with suppress(RuntimeError):  # the loop is closed: there is nothing left to stop
-            self._loop.call_soon_threadsafe(self._crew.stop, ctx, cause)
 
     def _member(self) -> Member:
         return Member(
@@ -321,6 +320,10 @@ class Worker:
         self._telemetry.emit(Name.WORKER_STOPPING, count=len(self._crew.held))
         try:
             await self._shut_down()
+        except asyncio.CancelledError:
+            self._hurry.set()
+            await self._shut_down()
+            raise
         finally:
             await self._let_go()
         self._telemetry.emit(Name.WORKER_STOPPED)
@@ -331,18 +334,35 @@ class Worker:
         """Take no more, let what runs end within the grace, then stop it; hand back what did not finish."""
         self._exchanges.stop_claiming()
         self._crew.drain()
-        exchange = self._tasks[0]
+        exchange = await self._exchanging()
         if not self._hurry.is_set():
             await first(_ended(exchange), self._hurry.wait(), self._clock.sleep(self.settings.grace))
         self._crew.stop_all()
         await first(_ended(exchange), self._clock.sleep(LAST_WORDS))
         self._crew.give_up_all()
         await first(_ended(exchange), self._clock.sleep(LAST_WORDS))
+        if not exchange.done() and not self._exchanges.failing:
+            await first(_ended(exchange), self._clock.sleep(SLOW_STORE))
         with suppress(StoreError):
             await self._notes.flush()
 
+    def _loop_ends(self) -> bool:
+        """Whether somebody else cancels the tasks of this worker, as ``asyncio.run`` does at its end."""
+        return self._tasks[0].cancelling() > 0
+
+    async def _exchanging(self) -> "asyncio.Task[None]":
+        """The part that settles; begun anew if it was cancelled with all tasks of the loop."""
+        if self._loop_ends():
+            await asyncio.wait([self._tasks[0]])
+            self._tasks[0] = self._begin_part("exchange", self._exchanges.run)
+        return self._tasks[0]
+
     async def _let_go(self) -> None:
         for task in self._tasks:
+            if not task.cancelling():  # one that is may be letting go of a connection
+                task.cancel()
+        _, slow = await asyncio.wait(self._tasks, timeout=LETTING_GO)
+        for task in slow:
             task.cancel()
         await asyncio.wait(self._tasks)
         self._crew.close()

@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict, get_type_hints
 
 import msgspec
 
-from packhorse.errors import ConfigError, UndecodablePayload, WrongArguments
+from packhorse.errors import ConfigError, InvalidArguments, InvalidResult, UndecodablePayload, WrongArguments
 from packhorse.jobs import foreign
 from packhorse.model import codec
 
@@ -106,6 +106,8 @@ class Arguments:
         try:
             given = self._decoder.decode(payload)
         except msgspec.ValidationError:
+            if not isinstance(codec.decode(payload), dict):  # what is damaged further on is refused here too
+                raise UndecodablePayload("Stored text is no JSON object of arguments") from None
             raise
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise UndecodablePayload(f"Stored text is not what was expected: {error}") from error
@@ -116,7 +118,10 @@ class Arguments:
 
     def pack_result(self, value: object) -> bytes | None:
         """The stored text of a result; nothing for no value."""
-        return None if value is None else codec.encode(value, hook=foreign.plain)
+        try:
+            return None if value is None else codec.encode(value, hook=foreign.plain)
+        except InvalidArguments as error:
+            raise InvalidResult(self._name, error.why) from error
 
     def unpack_result(self, result: bytes | None) -> Any:
         """The value that a result means."""

@@ -15,8 +15,12 @@ class Message:
     """One job of a batch. The first verdict counts, and is on its way to the store at once."""
 
     def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-        self.job: Job = of_lease(ctx.lease)
+        self._ctx, self._job = ctx, of_lease(ctx.lease)
+
+    @property
+    def job(self) -> Job:
+        """The job itself: its id, headers, tenant and what else is known of it."""
+        return self._job
 
     @property
     def task(self) -> str:

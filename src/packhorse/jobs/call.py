@@ -9,7 +9,7 @@ import msgspec
 
 from packhorse.errors import InvalidOption, InvalidTime
 from packhorse.jobs.handle import JobHandle
-from packhorse.jobs.options import NOTHING, Options, Saying, Unique, options, over, plain
+from packhorse.jobs.options import NOTHING, Options, Saying, Unique, check_names, options, over, plain
 from packhorse.model import caps
 from packhorse.model.duration import Duration, micros
 from packhorse.model.ids import JobId
@@ -91,6 +91,7 @@ def wish(
     **said: Unpack[Saying],
 ) -> Wish:
     """A wish as people write it, checked."""
+    check_names(said, Said.__annotations__)
     if queue is not None:
         caps.name("queue", queue)
     for what, value in (("id", id), ("key", key), ("tenant", tenant), ("user", user), ("correlation id", correlation)):
@@ -103,7 +104,7 @@ def wish(
     made = Wish(
         queue=queue,
         id=id,
-        delay=0 if delay is None else micros(delay),
+        delay=0 if delay is None else micros(delay, "delay"),
         at=0 if at is None else _moment(at),
         key=key,
         tenant=tenant,
@@ -117,17 +118,14 @@ def wish(
     return NO_WISH if made == NO_WISH else made
 
 
-def _moment(at: datetime) -> int:
-    if at.tzinfo is None:
+def _moment(at: object) -> int:
+    """Microseconds since 1970; all before that is the past, and means now."""
+    if not isinstance(at, datetime) or at.tzinfo is None:
         raise InvalidTime("at", at, "give a datetime that has a time zone")
-    return round(at.timestamp() * 1_000_000)
-
-
-class Jobs(Protocol):
-    """What can be enqueued: a call, or a flow of calls."""
-
-    def jobs(self) -> Sequence[NewJob]:
-        """The jobs it is made of, the one that stands for the whole first."""
+    moment = max(0, round(at.timestamp() * 1_000_000))
+    if moment > caps.LATEST:
+        raise InvalidTime("at", at, "give a moment before the year 2100")
+    return moment
 
 
 class Target(Protocol):

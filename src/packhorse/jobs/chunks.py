@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from packhorse.engine.context import HELD
 from packhorse.errors import JobNotFound
 from packhorse.model import codec
 from packhorse.model.clock import Clock
@@ -49,7 +50,7 @@ async def chunks(desk: "Desk", job: JobId, after: Position, clock: Clock) -> Asy
         [known] = await store.jobs.get([job])  # before the look, so that an end seen here has all its pieces there
         if known is None:
             raise JobNotFound(id_text(job))
-        read = [chunk async for chunk in _there(store.records, job, at)]
+        read = [chunk async for chunk in pieces_there(store.records, job, at)]
         for chunk in read:
             at = chunk.after
             yield chunk
@@ -60,7 +61,7 @@ async def chunks(desk: "Desk", job: JobId, after: Position, clock: Clock) -> Asy
             await clock.sleep(pause)
 
 
-async def _there(records: Records, job: JobId, after: Position) -> AsyncIterator[Chunk]:
+async def pieces_there(records: Records, job: JobId, after: Position) -> AsyncIterator[Chunk]:
     """The pieces that are there already: of the attempt read so far, then of the one that makes pieces now."""
     [head] = await records.get(CHUNKS, [chunk_head(job)])
     if head is None:
@@ -72,11 +73,9 @@ async def _there(records: Records, job: JobId, after: Position) -> AsyncIterator
         while True:
             keys = [chunk_key(job, fence, number + index) for index in range(AT_ONCE)]
             found = await records.get(CHUNKS, keys)
-            if found[0] is None:
-                oldest = await _oldest(records, job, fence)
-                if oldest > number:  # those between are not kept any more: there were too many since
-                    number = oldest
-                    continue
+            if found[0] is None and (following := await _following(records, job, fence, number)) is not None:
+                number = following
+                continue
             for record in found:
                 if record is None:
                     break
@@ -86,8 +85,21 @@ async def _there(records: Records, job: JobId, after: Position) -> AsyncIterator
                 break
 
 
-async def _oldest(records: Records, job: JobId, fence: int) -> int:
-    """The number of the oldest piece of an attempt that is still kept."""
+async def _following(records: Records, job: JobId, fence: int, number: int) -> int | None:
+    """The number of the next piece that is there, from this one on, for it may have come since; None if none is.
+
+    Where this one is not, either those between are not kept any more, because there were too many since. Or the store
+    refused them: pieces are stored in order and not more than ``HELD`` together, so one that comes after a gap is near.
+    """
+    near = range(number, number + HELD + 1)
+    found = await records.get(CHUNKS, [chunk_key(job, fence, other) for other in near])
+    there = [other for other, record in zip(near, found, strict=True) if record is not None]
+    return there[0] if there else await _oldest(records, job, fence, after=number)
+
+
+async def _oldest(records: Records, job: JobId, fence: int, *, after: int) -> int | None:
+    """The number of the oldest piece of an attempt that is still kept, if it comes after this one."""
     prefix = chunk_key(job, fence, 0).rpartition("/")[0]
     page = await records.find(CHUNKS, prefix=f"{prefix}/", limit=1)
-    return int(page.items[0].key.rpartition("/")[2]) if page.items else 0
+    oldest = int(page.items[0].key.rpartition("/")[2]) if page.items else 0
+    return oldest if oldest > after else None

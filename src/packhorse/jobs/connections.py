@@ -14,6 +14,7 @@ from packhorse.stores.contract import Routine, Statement, Work
 T = TypeVar("T")
 
 _MISSING = {"3F000", "42883", "42P01"}  # no such schema, function, table
+_TO_BE_PREPARED = "SET LOCAL packhorse.notify = off"  # a transaction with a NOTIFY in it cannot be prepared
 _BEGIN = "begin a transaction first, for a connection that commits by itself has nothing to be part of"
 
 
@@ -54,14 +55,6 @@ async def run(connection: object, work: Work[T]) -> T:
     if (own := _awaited(connection)) is not None:
         return await own.run(work)
     return blocking(connection).run(work)
-
-
-async def check(connection: object) -> None:
-    """Refuse a connection of either kind that commits every statement by itself, before anything is written on it."""
-    if (own := _awaited(connection)) is not None:
-        await own.check()
-    else:
-        blocking(connection).check()
 
 
 def _awaited(connection: object) -> Awaited | None:
@@ -153,7 +146,9 @@ class _Psycopg(_Given):
         statement = _statement(work)
         self.check()
         with _refusing(), self._connection.cursor(row_factory=_first) as cursor:
-            cursor.execute(*_formatted(statement))
+            if _in_two_phases(self._connection):
+                cursor.execute(_TO_BE_PREPARED)
+            cursor.execute(*_for_psycopg(cursor, statement))
             answer = cursor.fetchone()
         return statement.read(answer)
 
@@ -167,14 +162,27 @@ class _AsyncPsycopg(_Given):
         await self.check()
         with _refusing():
             async with self._connection.cursor(row_factory=_first) as cursor:
-                await cursor.execute(*_formatted(statement))
+                if _in_two_phases(self._connection):
+                    await cursor.execute(_TO_BE_PREPARED)
+                await cursor.execute(*_for_psycopg(cursor, statement))
                 answer = await cursor.fetchone()
         return statement.read(answer)
+
+
+def _in_two_phases(connection: Any) -> bool:
+    """Whether a transaction is to be prepared. psycopg keeps that to itself; a release that has no such attribute is not asked."""
+    return getattr(connection, "_tpc", None) is not None
 
 
 def _first(_cursor: object) -> Callable[[Any], Any]:
     """Rows as their only value, whatever the connection makes of them."""
     return lambda values: values[0]
+
+
+def _for_psycopg(cursor: Any, statement: Statement[Any]) -> tuple[str, tuple[str]]:
+    """The statement with the placeholders that the connection's own class of cursors takes."""
+    raw = _kinds(cursor) & {"psycopg.RawCursor", "psycopg.AsyncRawCursor"}
+    return _numbered(statement) if raw else _formatted(statement)
 
 
 def _check_psycopg(connection: Any) -> None:
@@ -226,7 +234,7 @@ class _AsyncAlchemy(_Given):
         if not connection.in_transaction():
             await connection.begin()
         if connection.dialect.name == "sqlite":
-            await check(await connection.run_sync(_driver))
+            await _check_either(await connection.run_sync(_driver))
         else:
             await connection.run_sync(_check_alchemy)
 
@@ -246,6 +254,13 @@ class _AsyncAlchemySession(_Given):
         return await _AsyncAlchemy(await self._connection.connection()).run(work)
 
 
+async def _check_either(connection: object) -> None:
+    if (own := _awaited(connection)) is not None:
+        await own.check()
+    else:
+        blocking(connection).check()
+
+
 def _driver(connection: Any) -> Any:
     """The connection below SQLAlchemy's."""
     return connection.connection.driver_connection
@@ -260,6 +275,8 @@ def _executed(connection: Any, statement: Statement[T]) -> T:
     """What a statement answers, executed by SQLAlchemy itself: some of its drivers begin a transaction only then."""
     numbered = connection.dialect.paramstyle == "numeric_dollar"
     with _refusing():
+        if "sqlalchemy.TwoPhaseTransaction" in _kinds(connection.get_transaction()):
+            connection.exec_driver_sql(_TO_BE_PREPARED)
         answer = connection.exec_driver_sql(*(_numbered if numbered else _formatted)(statement)).scalar_one()
     return statement.read(answer)
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from packhorse.engine.context import current_or_none
+from packhorse.errors import UndecodablePayload
 from packhorse.jobs.options import NOTHING, Options
 from packhorse.model import caps, codec
 from packhorse.model.job import EMPTY
@@ -26,11 +27,15 @@ class OnFailure(StrEnum):
 
 
 class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a job takes what its children left: under which parameter, as one value or as a list (of lists)."""
+    """How a job takes what its children left: under which parameter, as one value or as a list, of how many.
+
+    ``sizes`` are given where each child leaves a list: how many values it stands for.
+    """
 
     name: str
+    children: int = 1
     many: bool = False
-    nested: bool = False
+    sizes: tuple[int, ...] = ()
     on_failure: OnFailure = OnFailure.FAIL
 
 
@@ -52,7 +57,12 @@ NONE = Own()
 
 def own(headers: bytes) -> Own:
     """Our own part of stored headers; most jobs have none, and finding that out is cheap."""
-    return _OWN.decode(headers).packhorse if _MARK in headers else NONE
+    if _MARK not in headers:
+        return NONE
+    try:
+        return _OWN.decode(headers).packhorse
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UndecodablePayload(f"The headers of the job cannot be read: {error}") from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from packhorse.jobs.handle import last_words
 from packhorse.jobs.view import Job, moment
 from packhorse.model.job import Failure, State
 from packhorse.model.queue import QueueStats
@@ -24,7 +25,8 @@ def explain(job: Job, queue: QueueStats | None, workers: Sequence[Worker], now: 
         case State.DONE:
             return f"It was done at {_moment(stored.since)}."
         case State.CANCELLED:
-            return f"It was cancelled at {_moment(stored.since)}: `packhorse jobs replay {job.id}` runs it after all."
+            words = f" ({why})" if (why := last_words(stored)) else ""
+            return f"It was cancelled at {_moment(stored.since)}{words}: `packhorse jobs replay {job.id}` runs it after all."
         case State.DEAD:
             what = error(job.failures[-1]) if job.failures else stored.detail or "no error was noted"
             return f"It is dead as {stored.reason} ({what}): mend the cause, then `packhorse jobs replay {job.id}`."
@@ -54,14 +56,15 @@ def _ready(job: Job, queue: QueueStats | None, workers: Sequence[Worker]) -> str
 
 def _running(job: Job, workers: Sequence[Worker], now: int) -> str:
     stored = job.stored
-    until = f"its lease runs out at {_moment(stored.since)}"
+    ran = f"It has been running for {length(now - stored.since)}"
+    until = f"its lease runs out at {_moment(stored.until or 0)}"
     if stored.cancelling:
-        return f"It was asked to stop, and stops when its task lets it; {until}."
+        return f"{ran} and was asked to stop: it stops when its task lets it; {until}."
     names = [worker.name for worker in workers if worker.id == stored.worker]
     if not names:
-        late = "it is taken back by any worker" if stored.since <= now else f"it is taken back when {until}"
-        return f"Its worker is not alive any more: {late}."
-    return f"It runs on {names[0]}; {until} unless it is renewed."
+        late = "it is taken back by any worker" if (stored.until or 0) <= now else f"it is taken back when {until}"
+        return f"{ran}, and its worker is not alive any more: {late}."
+    return f"{ran} on {names[0]}; {until} unless it is renewed."
 
 
 def _waiting(job: Job) -> str:

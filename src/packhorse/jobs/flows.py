@@ -5,7 +5,8 @@ before it is delivered to it, however it ends. A group of more than a few hundre
 part when they run, then wait for it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, overload
 
 import msgspec
@@ -93,13 +94,25 @@ class FlowHandle(JobHandle[R_co]):
         self._jobs = tuple(jobs)
 
     async def cancel(self) -> Status:
-        """Call off the whole flow, the last job first, so that nothing of it begins any more."""
+        """Cancel the whole flow, the last job first, so that nothing of it begins any more."""
         jobs = (await self._desk.store()).jobs
         states = await jobs.cancel(self._jobs)
+        async for children in self._spread():  # one that is not enqueued by now never will be
+            await jobs.cancel(children)
+        return Status.UNKNOWN if states[0] is None else Status(states[0].value)
+
+    async def replay(self) -> bool:
+        """Run again what is dead or cancelled of the whole flow; what is done stays done. False if nothing was."""
+        jobs = (await self._desk.store()).jobs
+        replayed = [answer async for children in self._spread() for answer in await jobs.replay(children)]
+        return any([*replayed, *await jobs.replay(self._jobs)])
+
+    async def _spread(self) -> AsyncIterator[list[JobId]]:
+        """The jobs that a large group enqueues when it runs, part by part."""
+        jobs = (await self._desk.store()).jobs
         for node in await jobs.get(self._jobs[1:]):
             if node is not None and node.task == GATHER:
-                await jobs.cancel([child.id for child in self._desk.open(node, Spread).jobs])
-        return Status.UNKNOWN if states[0] is None else Status(states[0].value)
+                yield [child.id for child in self._desk.open(node, Spread).jobs]
 
 
 class Group(Flow[list[R_co]]):
@@ -109,7 +122,10 @@ class Group(Flow[list[R_co]]):
         if not calls:
             raise InvalidOption("group", [], "give at least one call")
         for call in calls:
-            _part(call)
+            _part(_call(call))
+        if len(calls) > SPREAD and (most := max(len(call.payload) for call in calls)) > SPREAD_BYTES:
+            why = f"a call has {most:,} bytes of arguments, with more than {SPREAD} calls the cap is {SPREAD_BYTES:,}"
+            raise InvalidOption("group", f"of {len(calls)}", f"{why}: pass a reference, or make smaller groups")
         self.calls, self.on_failure = tuple(calls), on_failure
         desk = calls[0].target.desk
         super().__init__(desk, self._alone, self._unpacked)
@@ -129,21 +145,22 @@ class Group(Flow[list[R_co]]):
     def before(self, last: Call[Any], name: str) -> list[NewJob]:
         """The jobs of this group and of the call that gets their results under this name."""
         head, desk = _head(last), self._desk
-        if len(self.calls) <= SPREAD and sum(len(call.payload) for call in self.calls) <= SPREAD_BYTES:
-            shape = Shape(name, many=True, on_failure=self.on_failure)
+        if len(self.calls) <= SPREAD:
+            shape = Shape(name, len(self.calls), many=True, on_failure=self.on_failure)
             ids = _ids(last, len(self.calls))
             children = [
                 desk.job(call, id=one, parent=head, chain=head) for call, one in zip(self.calls, ids, strict=True)
             ]
             return [desk.job(last, id=head, children=len(children), flow=shape), *children]
         parts = list(_parts(self.calls))
-        shape = Shape(name, many=True, nested=True, on_failure=self.on_failure)
-        inner = Shape("results", many=True, on_failure=self.on_failure)
+        sizes = tuple(len(part) for part in parts)
+        shape = Shape(name, len(parts), many=True, sizes=sizes, on_failure=self.on_failure)
         nodes = []
         for part, many in zip(parts, _ids(last, len(parts)), strict=True):
             ids = sorted(new_id() for _ in part)
             jobs = tuple(desk.job(call, id=one, parent=many, chain=head) for call, one in zip(part, ids, strict=True))
             node: Call[Any] = Call(Gather(desk), codec.encode(Spread(jobs)), _beside(last))
+            inner = Shape("results", len(part), many=True, on_failure=self.on_failure)
             nodes.append(desk.job(node, id=many, parent=head, chain=head, flow=inner))
         return [desk.job(last, id=head, children=len(nodes), flow=shape), *nodes]
 
@@ -170,6 +187,8 @@ def group(*calls: Call[Any], on_failure: OnFailure | str = OnFailure.FAIL) -> Gr
 
 def chord(calls: Group[A], callback: Link[list[A], R]) -> Flow[R]:
     """Run a group, then a task with the list of its results as first argument."""
+    if not isinstance(calls, Group):
+        raise InvalidOption("chord", calls, "give a group and a task: chord(group(a.call(1), b.call(2)), task)")
     last = _later(callback)
     return Flow(last.target.desk, lambda: calls.before(last, callback.first_parameter), last.target.unpack_result)
 
@@ -238,7 +257,7 @@ def chain(first: Call[Any], /, *rest: Link[Any, Any], on_failure: OnFailure | st
         raise InvalidOption("on_failure", policy, 'a chain cannot leave out a link: say "fail" or "none"')
     if len(rest) >= caps.ITEMS:
         raise InvalidOption("chain", len(rest), f"give at most {caps.ITEMS - 1} links")
-    links = [first, *(_later(task) for task in rest)]
+    links = [_call(first), *(_later(task) for task in rest)]
     names = ["", *(task.first_parameter for task in rest)]
     *before, last = links
     for call in before:
@@ -258,11 +277,32 @@ def chain(first: Call[Any], /, *rest: Link[Any, Any], on_failure: OnFailure | st
     return Flow(first.target.desk, plan, last.target.unpack_result)
 
 
+def _call(given: object) -> Call[Any]:
+    """Refuse what is no call, and say what to write instead."""
+    if isinstance(given, Call):
+        return given
+    if inspect.iscoroutine(given):
+        name = given.__name__
+        given.close()
+        raise InvalidOption("call", name, f"calling a task runs it here: write {name}.call(…) instead of {name}(…)")
+    if isinstance(given, Flow):
+        why = "flows cannot be put into one another yet: enqueue the inner one from a task, with current().enqueue"
+        raise InvalidOption("flow", given, why)
+    if isinstance(given, Using):
+        raise InvalidOption("call", given, "give it with its arguments: task.call(…)")
+    if isinstance(given, Iterable):
+        raise InvalidOption("call", given, "give calls one by one: group(*calls)")
+    raise InvalidOption("call", given, "give a call: task.call(…)")
+
+
 def _later(task: Link[Any, R]) -> Call[R]:
     """A call whose first argument comes when it runs."""
-    if not isinstance(task, Using):
-        raise InvalidOption("flow", task, "give a task, or task.using(…): its first argument is the result before it")
-    return task.later()
+    if isinstance(task, Using):
+        return task.later()
+    given: object = task
+    if isinstance(given, Flow) or inspect.iscoroutine(given):
+        _call(given)
+    raise InvalidOption("flow", given, "give a task, or task.using(…): its first argument is the result before it")
 
 
 def _policy(given: OnFailure | str) -> OnFailure:

@@ -1,11 +1,13 @@
 """A job that was enqueued, as its caller holds it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from packhorse.errors import JobCancelled, JobFailed, JobNotFound
+from packhorse.errors import JobCancelled, JobFailed, JobNotFound, StoreError
 from packhorse.jobs.chunks import Chunk, Position
 from packhorse.jobs.view import Job, Progress, Status, status
+from packhorse.model.caps import SECOND
 from packhorse.model.duration import Duration, micros
 from packhorse.model.ids import JobId, id_text
 from packhorse.model.job import Job as Stored
@@ -13,6 +15,8 @@ from packhorse.model.job import State
 
 if TYPE_CHECKING:
     from packhorse.jobs.desk import Desk
+
+STATUS_SECONDS = 0.5
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -56,10 +60,25 @@ class JobHandle(Generic[R_co]):
         JobFailed if it died, JobCancelled if it was called off, JobNotFound if it is not there, TimeoutError if it takes
         longer than this; the job itself goes on.
         """
-        ended = await self._desk.ended(self._id, None if timeout is None else micros(timeout))
+        limit = None if timeout is None else micros(timeout, "timeout")
+        try:
+            ended = await self._desk.ended(self._id, limit)
+        except TimeoutError:
+            if limit is None:
+                raise
+            where = await self._where()
+            raise TimeoutError(f"The job {self.id} did not end within {limit / SECOND:g} s: {where}") from None
         if ended is None:
             raise JobNotFound(self.id)
         return cast(R_co, _value(ended, self._unpack))
+
+    async def _where(self) -> str:
+        """Where it stands, for an error that must be raised soon, also while the store does not answer."""
+        try:
+            async with asyncio.timeout(STATUS_SECONDS):
+                return f"it is {await self.status()} and goes on"
+        except (TimeoutError, StoreError):
+            return "it goes on; the store does not say where it stands"
 
     async def cancel(self) -> Status:
         """Call it off: at once if it is not running, else its worker is asked to stop it. Answers where it stands."""
@@ -87,11 +106,17 @@ class JobHandle(Generic[R_co]):
         return f"<handle of job {self.id}>"
 
 
+def last_words(cancelled: Stored) -> str:
+    """What the attempt said that ended as cancelled; earlier failures have nothing to do with it."""
+    failures = cancelled.failures
+    return failures[-1].message if failures and failures[-1].at == cancelled.since else ""
+
+
 def _value(ended: Stored, unpack: Callable[[bytes | None], Any]) -> Any:
     if ended.state is State.DONE:
         return unpack(ended.result)
     if ended.state is State.CANCELLED:
-        raise JobCancelled(id_text(ended.id), ended.task)
+        raise JobCancelled(id_text(ended.id), ended.task, last_words(ended))
     failure = ended.failures[-1] if ended.failures else None
     error = f"{failure.type}: {failure.message}".rstrip(": ") if failure else ""
     raise JobFailed(id_text(ended.id), ended.task, ended.reason, error, failure.traceback if failure else "")

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import os
-from collections.abc import Callable
-from weakref import WeakKeyDictionary, ref
+from collections.abc import AsyncGenerator, Callable
+from weakref import ref
 
 from packhorse.jobs.ends import Ends
 from packhorse.jobs.trips import Trips
 from packhorse.model.clock import Clock
 from packhorse.stores.contract import Store
-from packhorse.telemetry import logs
+from packhorse.stores.url import shown
 
 _LOG = logging.getLogger("packhorse")
 
@@ -20,6 +20,25 @@ class Home:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self.store, self.trips, self.ends = store, Trips(store.jobs.enqueue), Ends(store, clock)
+        self._life = self._lasting()
+
+    async def begin(self) -> None:
+        """Open the store."""
+        await anext(self._life)
+
+    async def end(self) -> None:
+        """Tell waiters that the app was closed, and close the store."""
+        await self._life.aclose()
+
+    async def _lasting(self) -> AsyncGenerator[None, None]:
+        # A loop that ends (asyncio.run) closes generators that are left on it, after its tasks: a worker can still hand
+        # back its jobs, then the connections are closed.
+        await self.store.open()
+        try:
+            yield
+        finally:
+            await self.ends.close()
+            await self.store.close()
 
 
 class _Process:
@@ -28,7 +47,12 @@ class _Process:
     def __init__(self, root: Store) -> None:
         self.root, self.migrated = root, False
         self.recent: tuple[ref[asyncio.AbstractEventLoop], Home] | None = None  # found without a look at the others
-        self.homes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[Home]] = WeakKeyDictionary()
+        self.homes: dict[asyncio.AbstractEventLoop, asyncio.Task[Home]] = {}
+
+    def forget_closed(self) -> None:
+        """Let go of loops that have ended."""
+        for loop in [loop for loop in tuple(self.homes) if loop.is_closed()]:
+            self.homes.pop(loop, None)
 
 
 class Homes:
@@ -56,6 +80,7 @@ class Homes:
         homes = process.homes
         opening = homes.get(loop)
         if opening is None or (opening.done() and (opening.cancelled() or opening.exception() is not None)):
+            process.forget_closed()
             opening = homes[loop] = loop.create_task(self._open())
         home = opening.result() if opening.done() else await asyncio.shield(opening)
         if homes.get(loop) is opening:  # else it was closed meanwhile
@@ -70,9 +95,10 @@ class Homes:
             process.migrated = True
             if steps:
                 _LOG.info("The layout of the store was brought up to date: %s", ", ".join(steps))
-        await store.open()
-        _LOG.debug("The store is open: %s", logs.redacted(self._url))
-        return Home(store, self._clock)
+        home = Home(store, self._clock)
+        await home.begin()
+        _LOG.debug("The store is open: %s", shown(self._url))
+        return home
 
     async def close(self) -> None:
         """Let go of the store on this loop; it is opened again when needed."""
@@ -80,6 +106,4 @@ class Homes:
         process.recent = None
         opening = process.homes.pop(asyncio.get_running_loop(), None)
         if opening is not None:
-            home = await opening
-            await home.ends.close()
-            await home.store.close()
+            await (await opening).end()

@@ -1,13 +1,14 @@
 """The decorators that make tasks of functions."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
 
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Run
+from packhorse.errors import InvalidOption
 from packhorse.jobs import task as tasks
 from packhorse.jobs.call import wish
-from packhorse.jobs.options import Saying, Unique, options
+from packhorse.jobs.options import Saying, Unique, check_names, options
 from packhorse.jobs.task import AsyncTask, OnExhausted, PlainTask, RunName, Task
 from packhorse.model.duration import Duration
 
@@ -39,9 +40,11 @@ class TaskMaker:
     def __init__(self, desk: "Desk", registry: "AppRegistry", **said: Unpack[TaskSaying]) -> None:
         self._desk, self._registry = desk, registry
         given: dict[str, Any] = dict(said)
+        check_names(given, TaskSaying.__annotations__)
         self._name: str | None = given.pop("name", None)
         self._wish = wish(queue=given.pop("queue", None), unique=given.pop("unique", None))
-        self._rest = {name: tuple(given.pop(name, ())) for name in ("aliases", "retry_on", "dead_on")}
+        several = {"aliases": "names", "retry_on": "exception classes", "dead_on": "exception classes"}
+        self._rest = {name: _several(name, given.pop(name, ()), what) for name, what in several.items()}
         self._rest |= {"run": given.pop("run", None), "on_exhausted": given.pop("on_exhausted", "skip")}
         self._rest["transaction"] = given.pop("transaction", False)
         self._options = options(**given)
@@ -58,3 +61,10 @@ class TaskMaker:
         )
         self._registry.add_task(made)
         return made
+
+
+def _several(option: str, given: Any, what: str) -> tuple[Any, ...]:
+    """The values of an option that takes several; one alone is refused, also a text, which is a sequence as well."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidOption(option, given, f"give a tuple of {what}")
+    return tuple(given)

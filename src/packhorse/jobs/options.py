@@ -1,6 +1,7 @@
 """What can be said about jobs, and who has the last word: call over task over queue over app over default."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
 import msgspec
@@ -32,12 +33,16 @@ class Unique(msgspec.Struct, frozen=True):
     within: Duration | None = None
     until: Until | Literal["started", "finished"] | None = None
 
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            caps.name("unique key", self.key, caps.VALUE)
+
     def stored(self, key: str) -> job.Unique:
         """What the store is told, under the key that was given or made."""
         if self.within is not None and self.until is not None:
             raise InvalidOption("unique", self.until, "say within= or until=, not both")
         if self.within is not None:
-            return job.Unique(key, Until.WINDOW, micros(self.within))
+            return job.Unique(key, Until.WINDOW, micros(self.within, "unique within", low=1))
         until = self.until or Until.FINISHED
         if until not in (Until.STARTED, Until.FINISHED):
             raise InvalidOption("unique until", until, 'say "started" or "finished", or within= for a time')
@@ -98,9 +103,7 @@ def options(
         caps.within("attempts", attempts, 1, MOST_ATTEMPTS)
     if priority is not None:
         caps.within("priority", priority, 0, caps.PRIORITY)
-    length = None if timeout is None else micros(timeout)
-    if length is not None:
-        caps.span("timeout", length, 1)
+    length = None if timeout is None else micros(timeout, "timeout", low=1)
     said = Options(
         attempts=attempts,
         backoff=None if backoff is None else checked(backoff),
@@ -110,6 +113,15 @@ def options(
         keep_dead=_kept("keep_dead", keep_dead),
     )
     return said or NOTHING
+
+
+def check_names(given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse names that are no options, as a function does, and name the nearest one."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+            raise TypeError(f"There is no option {name}=: {advice}")
 
 
 def over(*levels: Options) -> Options:
@@ -133,7 +145,7 @@ def _kept(what: str, given: Keep | int | None) -> job.Keep | None:
         given = Keep(count=given)
     if isinstance(given, Keep):
         count = 1_000_000_000 if given.count is None else given.count
-        return job.Keep(count, caps.LONGEST if given.age is None else micros(given.age))
+        return job.Keep(count, caps.LONGEST if given.age is None else micros(given.age, f"{what} age"))
     raise InvalidOption(what, given, 'give a number of jobs, or Keep(count=100, age="24h")')
 
 

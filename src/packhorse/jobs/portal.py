@@ -1,13 +1,14 @@
 """The way from code without an event loop to the one that does its work: a loop on a thread of its own."""
 
+import _thread
 import asyncio
 import builtins
 import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any, Generic, ParamSpec, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from packhorse.errors import ConfigError, StoreClosed
 
@@ -43,13 +44,11 @@ class Portal:
             self._check()
             loop = self._running()
             loop.call_soon_threadsafe(call.begin)
-            return call.answer.result()
-        except CancelledError:
-            raise StoreClosed("The app was closed while this call waited: call again if it is still wanted") from None
+            return call.answer.wait()
         except BaseException:  # what the coroutine raised, or an interrupt of the caller
             if loop is None:
                 coroutine.close()
-            elif not call.answer.done():
+            elif not call.answer.there:
                 loop.call_soon_threadsafe(call.give_up)
             raise
         finally:
@@ -66,14 +65,26 @@ class Portal:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._pid != os.getpid():  # forked by something that does not tell Python
             self._begin()
-        with self._lock:
-            if self._loop is None:
-                loop = asyncio.new_event_loop()
-                loop.set_default_executor(_Threads())
-                self._thread = threading.Thread(target=_serve, args=(loop,), name="packhorse-portal", daemon=True)
-                self._thread.start()
-                self._loop = loop
+        if self._loop is not None:
             return self._loop
+        # The locks are taken on another thread: a signal handler that calls, too, interrupts the main thread, which would
+        # wait for what it holds itself. `threading` takes a lock to start a thread, `_thread` does not.
+        started = _Answer[asyncio.AbstractEventLoop]()
+        _thread.start_new_thread(self._start, (started,))
+        return started.wait()
+
+    def _start(self, started: "_Answer[asyncio.AbstractEventLoop]") -> None:
+        try:
+            with self._lock:
+                if self._loop is None:
+                    loop = asyncio.new_event_loop()
+                    loop.set_default_executor(_Threads())
+                    self._thread = threading.Thread(target=_serve, args=(loop,), name="packhorse-portal", daemon=True)
+                    self._thread.start()
+                    self._loop = loop
+                started.give(self._loop)
+        except BaseException as error:  # noqa: BLE001 - the caller gets it
+            started.fail(error)
 
     def _check(self) -> None:
         """Refuse where blocking would do harm, or where nobody would answer."""
@@ -97,6 +108,42 @@ class Portal:
             )
 
 
+class _Answer(Generic[T]):
+    """What one thread waits for and another gives.
+
+    A ``Future`` of ``concurrent.futures`` will not do: its reader holds a lock now and then that its giver needs, and a
+    signal handler may interrupt the reader there and wait for the same giver.
+    """
+
+    def __init__(self) -> None:
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._missing = _thread.allocate_lock()
+        self._missing.acquire()
+
+    @property
+    def there(self) -> bool:
+        """Whether it was given."""
+        return not self._missing.locked()
+
+    def give(self, value: T) -> None:
+        """Let the one who waits go on."""
+        self._value = value
+        self._missing.release()
+
+    def fail(self, error: BaseException) -> None:
+        """Raise this where it is waited for."""
+        self._error = error
+        self._missing.release()
+
+    def wait(self) -> T:
+        """Block until it is given."""
+        with self._missing:
+            if self._error is not None:
+                raise self._error
+            return cast(T, self._value)
+
+
 class _Call(Generic[T]):
     """A coroutine on its way to the loop and back.
 
@@ -105,7 +152,7 @@ class _Call(Generic[T]):
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self.answer: Future[T] = Future()
+        self.answer = _Answer[T]()
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
 
@@ -123,11 +170,11 @@ class _Call(Generic[T]):
 
     def _tell(self, task: "asyncio.Task[T]") -> None:
         if task.cancelled():
-            self.answer.cancel()
+            self.answer.fail(StoreClosed("The app was closed while this call waited: call again if it is still wanted"))
         elif (error := task.exception()) is not None:
-            self.answer.set_exception(error)
+            self.answer.fail(error)
         else:
-            self.answer.set_result(task.result())
+            self.answer.give(task.result())
 
 
 class _Threads(ThreadPoolExecutor):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from packhorse.jobs.desk import Desk
     from packhorse.jobs.registry import AppRegistry
 
+SWEEPS = 10  # a producer that is faster than a sweep must not keep it going
+
 F = TypeVar("F", bound=Callable[[Job], Any])
 B = TypeVar("B", bound=Handler)
 
@@ -66,7 +68,7 @@ class Queue:
         """Give a function the jobs of the queue several at a time: so many, or what is there after so long."""
 
         def register(function: B) -> B:
-            self._registry.add_batch(self.name, function, Batching(size, micros(wait)))
+            self._registry.add_batch(self.name, function, Batching(size, micros(wait, "wait")))
             return function
 
         return register
@@ -86,24 +88,33 @@ class Queue:
 
     async def drain(self) -> int:
         """Cancel all that is not running and has not ended, and say how many that were."""
-        # Those that wait first: the end of another job would make them ready.
         return await self._sweep(self._cancel, State.WAITING, State.SCHEDULED, State.READY)
 
     async def purge(self) -> int:
         """Remove all jobs, ended and running ones too, and say how many that were."""
-        return await self._sweep(self._drop, *State)
+        return await self._sweep(self._drop, State.WAITING, *(state for state in State if state is not State.WAITING))
 
     async def _sweep(self, act: Callable[[list[bytes]], Awaitable[int]], *states: State) -> int:
-        jobs, total = (await self._desk.store()).jobs, 0
-        for state in states:
-            cursor: str | None = None
-            while True:
-                page = await jobs.find(Filter(queue=self.name, state=state), limit=caps.ITEMS, cursor=cursor)
-                total += await act([job.id for job in page.items]) if page.items else 0
-                cursor = page.cursor
-                if cursor is None:
-                    break
+        """Go through the states until nothing is found, waiting jobs first: the end of another makes them ready."""
+        total = 0
+        for _ in range(SWEEPS):
+            found = 0
+            for state in states:
+                found += await self._sweep_state(act, state)
+            total += found
+            if not found:
+                break
         return total
+
+    async def _sweep_state(self, act: Callable[[list[bytes]], Awaitable[int]], state: State) -> int:
+        jobs, total = (await self._desk.store()).jobs, 0
+        cursor: str | None = None
+        while True:
+            page = await jobs.find(Filter(queue=self.name, state=state), limit=caps.ITEMS, cursor=cursor)
+            total += await act([job.id for job in page.items]) if page.items else 0
+            cursor = page.cursor
+            if cursor is None:
+                return total
 
     async def _cancel(self, jobs: list[bytes]) -> int:
         states = await (await self._desk.store()).jobs.cancel(jobs)

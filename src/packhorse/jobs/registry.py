@@ -34,7 +34,7 @@ class AppRegistry(Registry):
         self._handlers: dict[str, Entry] = {}
         self._batches: dict[str, Entry] = {}
         self._gather, self._fetch = gather_entry(desk), Deliveries(desk)
-        self._found: dict[tuple[str, str], Entry | None] = {}
+        self._found: dict[tuple[str, str], Entry] = {}
 
     def add_task(self, task: Task[..., Any]) -> None:
         """Make a task known; one that wants a transaction is refused where the store has none."""
@@ -86,11 +86,7 @@ class AppRegistry(Registry):
 
     def find(self, task: str, queue: str = "default") -> Entry | None:
         """What runs a job of this task in this queue."""
-        try:
-            return self._found[task, queue]
-        except KeyError:
-            found = self._found[task, queue] = self._look(task, queue)
-            return found
+        return self._found.get((task, queue)) or self._look(task, queue)
 
     def _look(self, name: str, queue: str) -> Entry | None:
         if name == GATHER:
@@ -101,13 +97,15 @@ class AppRegistry(Registry):
         if task is None:
             return self._handlers.get(queue)
         said = over(task.options, self._desk.queues.get(queue, NOTHING), self._desk.app)
-        return msgspec.structs.replace(task.entry(said), tune=tuned, fetch=self._fetch)
+        found = msgspec.structs.replace(task.entry(said), tune=tuned, fetch=self._fetch)
+        self._found[name, queue] = found  # tasks of the app only: other names may be made from data, and never end
+        return found
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """Every queue that a task or a handler names."""
+        """Every queue that a task, a handler or the app names."""
         named = [task.wish.queue for task in self._tasks.values() if task.wish.queue is not None]
-        return tuple(dict.fromkeys((*named, *self._handlers, *self._batches)))
+        return tuple(dict.fromkeys((*named, *self._handlers, *self._batches, *self._desk.queues)))
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -73,10 +73,15 @@ class Awaited(_Session):
         self._got(made, entered)
         if hasattr(entered, "is_in_transaction"):  # asyncpg: it commits by itself otherwise
             await self._stack.enter_async_context(entered.transaction())
-        await connections.check(self.given)  # before the handler writes what could not be undone
+        # Before the handler writes what could not be undone, or not be settled.
+        await connections.run(self.given, self._store.jobs.within().check())
 
     async def settle(self, settlement: Settlement) -> Verdict:
         """Write the settlement as its last statement, and commit."""
+        if (flush := _flush(self.given)) is not None:
+            flushed = flush()
+            if inspect.isawaitable(flushed):
+                await flushed
         [verdict] = await connections.run(self.given, self._store.jobs.within().settle([settlement]))
         if verdict is not Verdict.WRITTEN:
             await self.roll_back()
@@ -104,10 +109,12 @@ class Blocking(_Session):
         if not hasattr(made, "__enter__"):
             raise UnknownConnection(made, "a plain function needs a blocking one, and its factory a context manager")
         self._got(made, _entered(self._stack, made))
-        connections.blocking(self.given).check()  # before the handler writes what could not be undone
+        connections.blocking(self.given).run(self._store.jobs.within().check())  # as above
 
     def settle(self, settlement: Settlement) -> Verdict:
         """Write the settlement as its last statement, and commit."""
+        if (flush := _flush(self.given)) is not None:
+            flush()
         [verdict] = connections.blocking(self.given).run(self._store.jobs.within().settle([settlement]))
         if verdict is not Verdict.WRITTEN:
             self.roll_back()
@@ -131,6 +138,11 @@ def _entered(stack: AsyncExitStack | ExitStack, made: Any) -> Any:
     if type(made).__module__ == "sqlite3":
         stack.callback(made.close)  # which leaving it does not do
     return stack.enter_context(made)
+
+
+def _flush(given: Any) -> Callable[[], Any] | None:
+    """How to write what a session of SQLAlchemy still holds back; it would be written after the settlement, under its locks."""
+    return getattr(given, "flush", None)
 
 
 def _commit(given: Any) -> Callable[[], Any] | None:

@@ -150,8 +150,18 @@ def make(desk: "Desk", function: Callable[P, Awaitable[R] | R], **said: Any) -> 
     """The task of a function."""
     if not callable(function):
         raise ConfigError(f"{function!r} is no function: put the decorator on a function")
+    if _is_method(function):
+        raise ConfigError(
+            f"{function.__qualname__} is a method: a task is a function, or a @staticmethod, without self"
+        )
     kind = AsyncTask if inspect.iscoroutinefunction(function) else PlainTask
     return kind(desk, function, **said)
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether it stands in a class and takes the instance or the class first."""
+    scope = getattr(function, "__qualname__", "").rpartition("<locals>.")[2]
+    return "." in scope and next(iter(inspect.signature(function).parameters), "") in ("self", "cls")
 
 
 def named(function: Callable[..., Any]) -> str:
@@ -179,6 +189,10 @@ def _run(name: str, function: Callable[..., Any], options: Options, run: Run | R
         chosen = Run(run)
     except ValueError:
         raise ConfigError(f"The task {name!r} cannot run as {run!r}: say async, thread or process") from None
-    if (chosen is Run.ASYNC and not coroutine) or (chosen is Run.THREAD and coroutine):
-        raise ConfigError(f"The task {name!r} cannot run as {chosen.value}: an async function needs the event loop")
+    if chosen is Run.ASYNC and not coroutine:
+        raise ConfigError(
+            f"The task {name!r} cannot run as async: it is a plain function; write async def, or say thread"
+        )
+    if chosen is Run.THREAD and coroutine:
+        raise ConfigError(f"The task {name!r} cannot run as thread: an async function needs the event loop")
     return chosen

@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from packhorse.errors import OutcomeUnknown, StoreUnavailable
+from packhorse.errors import DurabilityNotMet, OutcomeUnknown, StoreUnavailable
 from packhorse.model import caps
 from packhorse.model.job import NewJob, Receipt
 
@@ -86,7 +86,7 @@ class Trips:
         try:
             receipts = await self._enqueue([job for caller in callers for job in caller.jobs])
         except Exception as error:  # noqa: BLE001 - each caller gets it
-            if len(callers) == 1 or isinstance(error, StoreUnavailable | OutcomeUnknown):
+            if len(callers) == 1 or isinstance(error, StoreUnavailable | OutcomeUnknown | DurabilityNotMet):
                 for caller in callers:
                     if not caller.receipts.done():
                         caller.receipts.set_exception(error)

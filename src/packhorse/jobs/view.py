@@ -79,7 +79,7 @@ class Job:
 
     @property
     def lost(self) -> int:
-        """How often a worker was lost with it."""
+        """How often a worker was lost with it; from the second time on, only while it ran."""
         return self._stored.lost
 
     @property
@@ -112,7 +112,7 @@ class Job:
         """The words its id was made from, if the caller chose them."""
         try:
             return envelope.own(self._stored.headers).id
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UndecodablePayload:
             return None
 
     @cached_property
@@ -138,7 +138,7 @@ class Job:
 
     @property
     def since(self) -> datetime:
-        """Since when it stands where it does; for scheduled ones: when it is due."""
+        """Since when it has its status; for a scheduled job when it is due, for a running one when a worker claimed it."""
         return moment(self._stored.since)
 
     @property
@@ -197,7 +197,8 @@ def of_lease(lease: Lease) -> Job:
             priority=lease.priority,
             born=lease.born,
             state=State.RUNNING,
-            since=lease.until,
+            since=lease.claimed,
+            until=lease.until,
             lane=lease.lane,
             parent=lease.parent,
             attempt=lease.attempt,

@@ -9,6 +9,7 @@ from packhorse.errors import (
     InvalidOption,
     InvalidTime,
     PayloadTooLarge,
+    TooManyBytes,
     TooManyItems,
 )
 
@@ -22,6 +23,8 @@ MESSAGE = 8 << 10
 EFFECTS = 500
 EFFECTS_PER_CALL = 2000
 ITEMS = 500
+EXCHANGE_BYTES = 4 << 20  # what a worker settles, and what it leases, in one exchange
+CALL_BYTES = 64 << 20  # jobs or effects that are stored all or none
 NAME = 255
 KEY = 512
 DETAIL = 1024
@@ -111,3 +114,9 @@ def items(what: str, things: Sized, cap: int = ITEMS) -> None:
     """Refuse more items than one call may carry."""
     if len(things) > cap:
         raise TooManyItems(what, len(things), cap)
+
+
+def total(what: str, size: int) -> None:
+    """Refuse more bytes than one call may store all or none."""
+    if size > CALL_BYTES:
+        raise TooManyBytes(what, size, CALL_BYTES)

@@ -28,7 +28,8 @@ WORDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-LOWEST = ("0", "0", "0", "1", "1", "*")  # second, minute, hour, day, month, weekday
+FIELDS = ("second", "minute", "hour", "day", "month", "weekday")
+LOWEST = ("0", "0", "0", "1", "1", "*")
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 YEARS = 50  # leap years come more often
 NEAR = timedelta(hours=25)  # no change of clocks is larger than a day
@@ -118,6 +119,9 @@ def cron(
 
 
 def _named(given: tuple[int | str | None, ...]) -> str:
+    for name, field in zip(FIELDS, given, strict=True):
+        if isinstance(field, str) and len(field.split()) != 1:  # a blank would make two fields of one
+            raise InvalidSchedule(f"{name}={field!r}", "a field has no blanks: write several values as 1,2")
     places = [place for place, field in enumerate(given[:5]) if field is not None]
     smallest = min(places, default=3)  # a weekday alone means the day
     fields = [

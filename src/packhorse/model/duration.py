@@ -23,32 +23,27 @@ _WHOLE = re.compile(rf"\s*(?:{_PART.pattern})+")
 _ADVICE = 'give a timedelta, a number of seconds, or text like "90s", "5m", "1h30m", "2d"'
 
 
-def micros(value: Duration) -> int:
-    """The duration in whole microseconds."""
+def micros(value: Duration, what: str = "duration", *, low: int = 0) -> int:
+    """The duration in whole microseconds, of at least so many; an error names the option and speaks of what was given."""
     if isinstance(value, timedelta):
         total = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
     elif isinstance(value, bool):
-        raise InvalidTime("duration", value, _ADVICE)
+        raise InvalidTime(what, value, _ADVICE)
     elif isinstance(value, int):
         total = value * 1_000_000
-    elif isinstance(value, float):
-        total = _rounded(value * 1_000_000, value)
-    elif isinstance(value, str):
-        total = _parse(value)
+    elif isinstance(value, float) and math.isfinite(value * 1_000_000):
+        total = round(value * 1_000_000)
+    elif isinstance(value, str) and _WHOLE.fullmatch(value.lower()):
+        total = _parse(value.lower())
     else:
-        raise InvalidTime("duration", value, _ADVICE)
-    caps.span("duration", total)
+        raise InvalidTime(what, value, _ADVICE)
+    if not low <= total <= caps.LONGEST:
+        least = "more than 0 seconds" if low == 1 else f"{low / caps.SECOND:g} seconds or more"
+        raise InvalidTime(what, value, f"give {least}, up to a hundred years")
     return total
 
 
 def _parse(text: str) -> int:
-    lower = text.lower()
-    if not _WHOLE.fullmatch(lower):
-        raise InvalidTime("duration", text, _ADVICE)
-    return sum(_rounded(float(number) * _UNITS[unit], text) for number, unit in _PART.findall(lower))
-
-
-def _rounded(micros: float, given: object) -> int:
-    if not math.isfinite(micros):
-        raise InvalidTime("duration", given, _ADVICE)
-    return round(micros)
+    """The sum of its parts; one of very many digits is over every limit."""
+    parts = [float(number) * _UNITS[unit] for number, unit in _PART.findall(text)]
+    return round(min(sum(parts), 2.0 * caps.LONGEST))

@@ -1,5 +1,7 @@
 """What else a settlement writes, in the same atomic step."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from packhorse.errors import InvalidName
@@ -55,3 +57,16 @@ class Put(msgspec.Struct, frozen=True):
 
 
 Effect = Enqueue | Publish | Put
+
+
+def bytes_of(effects: Iterable[Effect]) -> int:
+    """How many bytes of payloads, headers and values effects bring."""
+    size = 0
+    for effect in effects:
+        if isinstance(effect, Enqueue):
+            size += len(effect.job.payload) + len(effect.job.headers)
+        elif isinstance(effect, Publish):
+            size += len(effect.data)
+        elif effect.value is not None:
+            size += len(effect.value)
+    return size

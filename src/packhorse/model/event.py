@@ -59,7 +59,7 @@ def pack(changes: Mapping[Change, Iterable[JobId]]) -> bytes:
 def unpack(data: bytes) -> list[tuple[Change, JobId]]:
     """The changes in a packed event, in order."""
     if not data:
-        return []
+        raise UndecodablePayload("This packed event of jobs is empty")
     if data[0] != VERSION:
         raise UndecodablePayload(
             f"This packed event of jobs is of another version ({data[0]}): read it with a newer release"

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -66,10 +67,19 @@ class Keep(msgspec.Struct, frozen=True):
 
 KEEP_DONE = Keep(1000, 24 * 3600 * caps.SECOND)
 KEEP_DEAD = Keep(5000, 7 * 24 * 3600 * caps.SECOND)
+KEEP_WATCHED = 10 * caps.SECOND  # of a job that was watched when it ended: until those who wait for it have read it
 REMEMBER = 7 * 24 * 3600 * caps.SECOND
 LEASE = 30 * caps.SECOND
 MAX_LOST = 3
 EMPTY = b"{}"  # an object of JSON
+
+
+class Pruned(NamedTuple):
+    """How many ended jobs were removed, how much else that is over, and whether there may be more of either."""
+
+    jobs: int
+    others: int
+    more: bool
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -145,7 +155,8 @@ class Failure(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of a stored job.
 
-    ``since`` is the moment that belongs to the state: due, ready since, lease runs out, waits since, ended.
+    ``since`` is the moment that belongs to the state: due, ready since, leased, waits since, ended. ``until`` is when the
+    lease of a running job runs out.
     """
 
     id: JobId
@@ -167,6 +178,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     lost: int = 0
     worker: bytes | None = None
+    until: int | None = None
     cancelling: bool = False
     children: int = 0
     delivered: int = 0
@@ -191,3 +203,16 @@ def _plain(text: str) -> str:
 
 def _loose(data: bytes) -> str:
     return data.decode("utf-8", "ignore")
+
+
+_FAILURE = msgspec.json.Decoder(Failure)
+_UNREADABLE = Failure("UndecodablePayload", "What is stored of this failure cannot be read")
+
+
+def stored_failure(data: bytes, attempt: int, at: int) -> Failure:
+    """Read the failure of an attempt as it was stored; one that cannot be read says so."""
+    try:
+        found = _FAILURE.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        found = _UNREADABLE
+    return msgspec.structs.replace(found, attempt=attempt, at=at)

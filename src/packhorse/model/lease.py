@@ -6,7 +6,7 @@ import msgspec
 
 from packhorse.errors import InvalidOption, TooManyEffects
 from packhorse.model import caps
-from packhorse.model.effect import Effect
+from packhorse.model.effect import Effect, bytes_of
 from packhorse.model.ids import JobId, Token, check_id, new_token
 from packhorse.model.job import LEASE, State
 from packhorse.model.outcome import Outcome
@@ -27,17 +27,26 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A wish for jobs. Its token is its request id and the token of every lease in the answer."""
+    """A wish for jobs. Its token is its request id and the token of every lease in the answer.
+
+    ``number`` rises with every ask of a worker: a copy that arrives after a later ask gets nothing. ``again`` marks a
+    repeat, whose first copy may still be under way: a store remembers it even if it gets nothing. ``max_bytes`` bounds
+    payloads and headers of all leases together; the first lease may be larger.
+    """
 
     worker: bytes
     shares: tuple[Share, ...]
     lease: int = LEASE
     token: Token = msgspec.field(default_factory=new_token)
+    number: int = 0
+    again: bool = False
+    max_bytes: int = caps.EXCHANGE_BYTES
 
     def __post_init__(self) -> None:
         check_id(self.worker)
         check_id(self.token)
         caps.span("lease", self.lease, caps.SHORTEST_LEASE)
+        caps.within("max_bytes", self.max_bytes, 1, caps.EXCHANGE_BYTES)
         if len({share.queue for share in self.shares}) != len(self.shares):
             raise InvalidOption("shares", [share.queue for share in self.shares], "name each queue once")
         caps.within("sum of shares", self.total, 0, caps.ITEMS)
@@ -49,7 +58,11 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One attempt of one job, until it is settled, lost or runs out. ``ref`` is the store's own handle, 0 if unknown."""
+    """One attempt of one job, until it is settled, lost or runs out. ``ref`` is the store's own handle, 0 if unknown.
+
+    ``claimed`` is when it was given. ``fence`` is higher than that of every earlier lease of the job. ``fault`` says why the
+    record cannot be opened; then only id, token, claimed, until, attempt, losses and fence are right.
+    """
 
     id: JobId
     token: Token
@@ -64,7 +77,10 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     born: int
     lane: str | None = None
     parent: JobId | None = None
+    claimed: int = 0
     ref: int = 0
+    fence: int = 0
+    fault: str = ""
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
@@ -77,6 +93,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if len(self.effects) > caps.EFFECTS:
             raise TooManyEffects("effects", len(self.effects), caps.EFFECTS)
+        if self.effects:
+            caps.total("effects", bytes_of(self.effects))
 
 
 class Verdict(StrEnum):
@@ -98,7 +116,7 @@ class Renewed(StrEnum):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """A lease that ran out and was taken back; ``state`` is where the job stands now."""
+    """A lease that ran out and was taken back, with the attempts, losses and state of its job afterwards."""
 
     id: JobId
     worker: bytes

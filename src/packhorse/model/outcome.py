@@ -70,13 +70,17 @@ class Dead(msgspec.Struct, frozen=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True):
-    """It was called off."""
+    """It was cancelled: from outside, or by itself with words to be kept as its last failure."""
 
     keep: Keep = KEEP_DONE
+    error: Failure | None = None
 
 
 class Held(msgspec.Struct, frozen=True):
-    """Write the effects and keep the lease; ``step`` rises by the caller's count, so a repeat is known as one."""
+    """Write the effects and keep the lease; ``step`` rises by the caller's count, so a repeat is known as one.
+
+    A step also records that the attempt has begun, which decides whether its loss counts.
+    """
 
     step: int
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class WaitReason(StrEnum):
-    """Why a job is waiting."""
+    """Why a job is waiting. Those in ``UNUSED`` belong to parts that do not exist yet."""
 
     CHILDREN = "children"
     SIGNAL = "signal"
@@ -13,12 +13,11 @@ class WaitReason(StrEnum):
     CIRCUIT = "circuit"
     UNROUTABLE = "unroutable"
     VERSION = "version"
-    PAUSED = "paused"
     INTERVENTION = "intervention"
 
 
 class DeadReason(StrEnum):
-    """Why a job is dead."""
+    """Why a job is dead. Those in ``UNUSED`` belong to parts that do not exist yet."""
 
     EXHAUSTED = "exhausted"
     FINAL = "final"
@@ -26,3 +25,15 @@ class DeadReason(StrEnum):
     UNDECODABLE = "undecodable"
     SIGNATURE = "signature"
     EXPIRED = "expired"
+
+
+Reason = WaitReason | DeadReason
+_REASONS: dict[str, Reason] = {reason.value: reason for reason in (*WaitReason, *DeadReason)}
+
+
+def reason_of(stored: str | None) -> Reason | None:
+    """Read a stored reason; one that this release does not know is left out."""
+    return None if stored is None else _REASONS.get(stored)
+
+
+UNUSED = frozenset({WaitReason.SIGNAL, WaitReason.LIMIT, WaitReason.CIRCUIT, WaitReason.VERSION, DeadReason.EXPIRED})

@@ -15,6 +15,7 @@ SHORTEST = caps.SECOND
 WINDOW = timedelta(minutes=1)
 FEW = 5
 ROUND = timedelta(days=9 * 366)  # from one 29 February to the next, at most
+LAST = EPOCH + timedelta(microseconds=caps.LATEST)  # no rule has later ticks: no store holds such moments
 
 
 class Every(msgspec.Struct, frozen=True, tag="every"):
@@ -49,11 +50,25 @@ def every(interval: Duration, *, start: datetime | None = None) -> Every:
     length = micros(interval)
     if length < SHORTEST:
         raise InvalidSchedule(f"every({interval!r})", "it is shorter than a second")
-    if start is not None and start.tzinfo is None:
-        raise InvalidSchedule(f"start={start!r}", "give a datetime that has a time zone")
+    anchor = EPOCH if start is None else starting(start)
     whole, part = divmod(length, caps.SECOND)
     text = interval if isinstance(interval, str) else f"{whole}.{part:06}".rstrip("0").rstrip(".") + "s"
-    return Every(text, length, EPOCH if start is None else start.astimezone(UTC))
+    return Every(text, length, anchor)
+
+
+def zoned(what: str, at: object) -> datetime:
+    """A time in UTC; refused if it is no datetime, or has no time zone."""
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise InvalidSchedule(f"{what}={at!r}", "give a datetime that has a time zone")
+    return at.astimezone(UTC)
+
+
+def starting(at: object) -> datetime:
+    """The start of a rule in UTC; refused if no tick can follow it."""
+    start = zoned("start", at)
+    if start > LAST:
+        raise InvalidSchedule(f"start={at}", f"schedules end with {LAST.date()}")
+    return start
 
 
 def ticks(rule: Rule, after: datetime, until: datetime) -> Iterator[datetime]:
@@ -64,7 +79,7 @@ def ticks(rule: Rule, after: datetime, until: datetime) -> Iterator[datetime]:
 def upcoming(rule: Rule, after: datetime) -> Iterator[datetime]:
     """The ticks after a moment, as long as there are any."""
     tick = rule.after(after)
-    while tick is not None:
+    while tick is not None and tick <= LAST:
         yield tick
         tick = rule.after(tick)
 

@@ -23,3 +23,14 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_id(self.id)
         caps.name("worker", self.name)
+
+
+Decoder = msgspec.json.Decoder[Worker] | msgspec.msgpack.Decoder[Worker]
+
+
+def stored_worker(decoder: Decoder, data: bytes, seen: int) -> Worker | None:
+    """Read a worker as it last said, seen when it said so; None if that cannot be read."""
+    try:
+        return msgspec.structs.replace(decoder.decode(data), seen=seen)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -1,12 +1,12 @@
 """All schedules of an app: declared in code, put at run time, looked at, paused, run by hand."""
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
-from packhorse.errors import InvalidSchedule, ScheduleNotFound
+from packhorse.errors import InvalidInput, InvalidSchedule, ScheduleNotFound
 from packhorse.jobs.call import Call
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.options import over
@@ -14,7 +14,7 @@ from packhorse.model import caps
 from packhorse.model.ids import new_id
 from packhorse.model.page import Page
 from packhorse.model.record import Record
-from packhorse.model.rule import Rule, ticks
+from packhorse.model.rule import Rule, ticks, zoned
 from packhorse.schedules.duty import Asides, fire_due
 from packhorse.schedules.firing import Unreadable, decoded, job_id, job_of, put
 from packhorse.schedules.release import rank
@@ -34,8 +34,8 @@ TRIES = 100
 class Schedules:
     """The schedules of an app, by name."""
 
-    def __init__(self, desk: "Desk", *, release: str | None, telemetry: Telemetry) -> None:
-        self._desk, self._release, self._telemetry = desk, release, telemetry
+    def __init__(self, desk: "Desk", *, release: str | None, telemetry: Telemetry, owner: Callable[[], str]) -> None:
+        self._desk, self._release, self._telemetry, self._owner = desk, release, telemetry, owner
         self._declared: dict[str, Schedule] = {}
         self._aside: Asides = {}
 
@@ -59,21 +59,25 @@ class Schedules:
     async def declare(self) -> list[str]:
         """Store what is declared in code, and say what was changed.
 
-        What a higher release declared stays as it is. With a release, what a lower one declared in the same modules and
-        this one does not is disabled; without one nothing is.
+        What a higher release declared stays as it is. With a release, what a lower one of this app declared and this one
+        does not is disabled; without one nothing is.
         """
-        changed = [name for name, schedule in self._declared.items() if await self._declare(schedule)]
+        changed = await self._declare_all()
         if self._release is not None:
             changed += await self._disable(lambda old: rank(old.release) < rank(self._release))
         return changed
 
     async def sync(self) -> list[str]:
-        """Store what is declared in code, disable what the same modules declare no more, and say what was changed.
+        """Store what is declared in code, disable what this app declares no more, and say what was changed.
 
         What a higher release declared stays as it is here too.
         """
-        changed = [name for name, schedule in self._declared.items() if await self._declare(schedule)]
-        return changed + await self._disable(lambda old: rank(old.release) <= rank(self._release))
+        return await self._declare_all() + await self._disable(lambda old: rank(old.release) <= rank(self._release))
+
+    async def _declare_all(self) -> list[str]:
+        owner = self._owner()
+        declared = [replace(schedule, app=owner) for schedule in self._declared.values()]
+        return [schedule.name for schedule in declared if await self._declare(schedule)]
 
     async def _declare(self, new: Schedule) -> bool:
         def merged(old: Schedule | None) -> Schedule | None:
@@ -89,16 +93,16 @@ class Schedules:
 
         try:
             return await self._change(new.name, merged)
-        except Unreadable as error:  # perhaps a newer one can read it; all others go on
+        except InvalidInput as error:  # what is stored cannot be read or used here; all others go on
             self._telemetry.emit(Name.DUTY_FAILED, detail=f"declare {new.name}", error=error)
             return False
 
     async def _disable(self, which: Callable[[Schedule], bool]) -> list[str]:
-        sources = {schedule.source for schedule in self._declared.values()}
+        owner = self._owner()
 
         def disabled(old: Schedule | None) -> Schedule | None:
             """In the name of this release, so that a lower one does not bring it back."""
-            if old is None or old.disabled or old.source not in sources or not which(old):
+            if old is None or old.disabled or old.app != owner or not which(old):
                 return None
             return replace(old, disabled=True, release=self._release)
 
@@ -162,7 +166,7 @@ class Schedules:
     async def run(self, name: str, *, at: datetime | None = None) -> JobHandle[Any]:
         """Run it once more, for this logical time or for now, whatever its rule says."""
         schedule = await self.get(name)
-        tick = await self._now() if at is None else _zoned("at", at)
+        tick = await self._now() if at is None else zoned("at", at)
         made = schedule.tick(tick, schedule.before(tick))
         job = job_of(self._desk, schedule, made, id=new_id(), overlap="allow")
         [receipt] = await self._desk.send([job])
@@ -172,9 +176,9 @@ class Schedules:
         """Make the runs of all ticks between two times (the first included, the last not) that were not made, one after
         the other; says how many. Ticks that are still to come are left to come."""
         schedule, made = await self.get(name), 0
-        if _zoned("end", end) <= _zoned("begin", begin):
+        if zoned("end", end) <= zoned("begin", begin):
             raise InvalidSchedule(f"end={end}", "it does not lie after the begin")
-        batch, previous = [], schedule.before(_zoned("begin", begin))
+        batch, previous = [], schedule.before(zoned("begin", begin))
         for at in _within(schedule, begin, end, await self._now()):
             id = job_id(self._desk.namespace, name, at)  # noqa: A001
             batch.append(job_of(self._desk, schedule, schedule.tick(at, previous), id=id, overlap="queue"))
@@ -276,9 +280,3 @@ def _within(schedule: Schedule, begin: datetime, end: datetime, now: datetime) -
         last = min(last, schedule.end)
     first = begin if schedule.start is None else max(begin, schedule.start)
     return ticks(schedule.rule, first - datetime.resolution, last)
-
-
-def _zoned(what: str, at: datetime) -> datetime:
-    if at.tzinfo is None:
-        raise InvalidSchedule(f"{what}={at!r}", "give a datetime that has a time zone")
-    return at.astimezone(UTC)

@@ -1,7 +1,7 @@
 """A schedule as it is stored: when it fires, what it runs, and what happens when all does not go by the clock."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import Any, Literal, TypedDict, get_args
 
@@ -13,7 +13,7 @@ from packhorse.jobs.options import NOTHING, Options
 from packhorse.model import caps
 from packhorse.model.cron import EPOCH, Cron, Fold, Gap
 from packhorse.model.duration import Duration, micros
-from packhorse.model.rule import Every, Rule, before, upcoming
+from packhorse.model.rule import Every, Rule, before, starting, upcoming, zoned
 
 KIND = "packhorse.schedule"
 
@@ -57,7 +57,8 @@ class What(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One rule with what it runs. Times are UTC, lengths microseconds.
 
-    ``source`` is the module that declared it, None if it was put at run time. ``last`` is the tick that fired last.
+    ``source`` is the module that declared it and ``app`` the app that did, None if it was put at run time. ``last`` is the
+    tick that fired last.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expect_within: int | None = None
     release: str | None = None
     source: str | None = None
+    app: str | None = None
     paused: bool = False
     disabled: bool = False
     last: datetime | None = None
@@ -84,7 +86,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The first tick after a moment, if there is one between its start and its end."""
         if self.start is not None:
             moment = max(moment, self.start - timedelta(microseconds=1))
-        tick = self.rule.after(moment)
+        tick = next(upcoming(self.rule, moment), None)
         return None if tick is None or (self.end is not None and tick > self.end) else tick
 
     def next(self, count: int, after: datetime) -> list[datetime]:
@@ -149,17 +151,14 @@ def checked(
     ):
         if word not in words:
             raise InvalidSchedule(f"{what}={word!r}", f"it is one of {', '.join(words)}")
-    for what, moment in (("start", start), ("end", end)):
-        if moment is not None and moment.tzinfo is None:
-            raise InvalidSchedule(f"{what}={moment!r}", "give a datetime that has a time zone")
+    start, end = None if start is None else starting(start), None if end is None else zoned("end", end)
     if start is not None and end is not None and end < start:
         raise InvalidSchedule(f"end={end}", "it lies before the start")
     if catch_up == "all" and overlap == "skip":
         raise InvalidSchedule('overlap="skip"', 'with catch_up="all" all but one would be skipped: say queue or allow')
     within = None if expect_within is None else micros(expect_within)
     said: dict[str, Any] = {"jitter": micros(jitter), "catch_up": catch_up, "overlap": overlap, "expect_within": within}
-    said |= {name: None if at is None else at.astimezone(UTC) for name, at in (("start", start), ("end", end))}
-    return said, {"gap": gap, "fold": fold}
+    return {**said, "start": start, "end": end}, {"gap": gap, "fold": fold}
 
 
 def ruled(rule: Rule, by_clock: dict[str, str]) -> Rule:

@@ -14,7 +14,7 @@ from packhorse.model.effect import Effect, Publish, Put
 from packhorse.model.event import Event
 from packhorse.model.finding import Finding
 from packhorse.model.ids import JobId
-from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Receipt, State
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Pruned, Receipt, State
 from packhorse.model.layout import Step
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
@@ -68,6 +68,9 @@ class Within(Protocol):
         A laned job that was committed is not overtaken by one that was enqueued after that.
         """
 
+    def check(self) -> Work[None]:
+        """Refuse a transaction of the caller's own in which nothing could be settled, before anything is written in it."""
+
     def settle(self, settlements: Sequence[Settlement]) -> Work[tuple[Verdict, ...]]:
         """Write outcomes with their effects within a transaction of the caller's own.
 
@@ -114,6 +117,7 @@ class Transaction(Protocol):
         A lease that was lost rolls back what was written in its name.
         A put whose expectation fails rolls back what was written with it.
         A settlement repeated after its transaction was committed comes back as repeated.
+        Nothing that a transaction sets on its connection meets the next one.
         """
 
     async def roll_back(self) -> None:
@@ -143,8 +147,11 @@ class Jobs(Protocol):
         A key unique until finished is free once the job has ended.
         As many jobs of a lane as its limit are ready or running, the rest wait in order of arrival.
         A scheduled job asks its lane when its moment has come.
+        A job of a lane whose moment has come is not overtaken by one that is enqueued later.
+        A promoted or replayed job, and a parent whose children have ended, stands behind jobs of its lane whose moment has come.
         A job with children waits until that many have ended.
         More jobs than the cap are refused and none is stored.
+        More bytes than the cap are refused and none is stored.
         """
 
     async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
@@ -159,23 +166,36 @@ class Jobs(Protocol):
         A waiting job shows its reason and detail, and its try does not count.
         A settlement that waits for something already there makes the job ready instead.
         A dead job keeps its reason and its failure.
+        A cancelled job keeps its failure if it has one.
         A held job keeps its lease while its effects are written.
         A held step that was written already comes back as repeated.
         A retry or a wait of a job that is to be cancelled ends it as cancelled.
+        Effects of a retry or a wait that ends as cancelled are dropped.
         A put whose expectation fails writes nothing of its settlement and comes back as conflict.
         Effects of a settlement that is not written are dropped.
         Work that a settlement made ready is leased in the same call.
         Leases come best first: by priority, then by the moment of becoming ready, then by arrival.
         Each lease counts an attempt.
+        A running job shows since when it is leased, and when its lease runs out.
         Shares bound each queue, and what one cannot fill goes to the others in the order asked, up to their most.
+        Payloads and headers of all leases together fit in the bytes of the ask, but one job is always leased.
+        A job that does not fit stays ready in its place, and none behind it is leased.
         A paused queue gives no leases.
+        Every lease of a job has a higher fence than the one before, even after the clock was set back.
+        A job that has ended is not leased again, even after the clock was set back.
         The same ask again gives the same leases.
+        The same ask again for fewer bytes makes leases that do not fit ready again, uncharged.
+        An ask below the last one of its worker gets nothing.
+        An ask that got nothing when it was made again gets nothing later.
         More says that ready work of the asked queues was left behind.
         The next due moment is that of the earliest scheduled job of the asked queues.
         The end of a laned job hands its slot to the next in line.
         A retry keeps its slot, so order in a lane survives retries.
+        A job that waits for children hands its slot to the next in line, and asks its lane again when they have ended.
         The end of a child is delivered to its parent and counted once.
         The end of the last child makes the parent ready.
+        A parent that has ended is told of its children as long as it is kept.
+        A job whose record is damaged is leased, and so are its neighbours.
         """
 
     async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
@@ -190,6 +210,7 @@ class Jobs(Protocol):
     async def renew(self, leases: Sequence[Lease], duration: int) -> list[Renewed]:
         """Extend leases by this duration from now.
 
+        A renewal does not change since when a job is running.
         A lease that is gone or has another token is lost.
         A lease that ran out but was not taken back is kept.
         A lease of a job that is to be cancelled is extended and says so.
@@ -199,8 +220,11 @@ class Jobs(Protocol):
         """Take back leases that ran out, at most as many as the limit, and say which.
 
         A lease that is not over stays.
-        A job taken back is ready again, keeps its slot in its lane and has one loss more.
-        A job that was lost too often is dead as poison.
+        A job taken back is ready again and keeps its slot in its lane.
+        The first loss of a job counts.
+        A later loss counts if a held step says that the attempt had begun.
+        An attempt of a job lost before that held no step had not begun and is not charged.
+        A job that was lost too often is dead as poison if its last attempt held a step.
         A job that is to be cancelled is cancelled when its lease is taken back.
         """
 
@@ -223,6 +247,8 @@ class Jobs(Protocol):
 
         A job that is not dead or cancelled stays as it is.
         A replayed job asks its lane again.
+        A replayed job takes back what it has left for its parent.
+        A replayed parent waits for children whose ends are not delivered, also for those replayed in the same call.
         A job whose unique key was taken meanwhile stays as it is.
         """
 
@@ -239,17 +265,23 @@ class Jobs(Protocol):
         A note with a stale token changes nothing and comes back as lost.
         """
 
-    async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
-        """Register interest in the end of jobs for a time, and answer those that have ended already."""
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, Job | None]:
+        """Register interest in the end of jobs for a time, and answer those that have ended already, and None for unknown ones.
 
-    async def prune(self, limit: int) -> int:
+        A job that is watched when it ends stays for ten seconds, or until its watch is over.
+        """
+
+    async def prune(self, limit: int) -> Pruned:
         """Remove records and results of ended jobs beyond their keep, oldest first, at most as many as the limit.
 
         Of the ended jobs of a queue with the same end and the same keep, the newest stay up to its count and its age.
         A pruned chosen id is remembered for seven days, and any other for ten leases.
         A settlement repeated after its job was pruned comes back as repeated.
         What was delivered to a pruned parent goes with it.
-        Records, watches, workers and unique windows that are over are removed.
+        Records, watches, workers and unique windows that are over are removed and counted, of each at most as many as the limit.
+        More says that something may be left that is beyond its keep or over.
+        A call looks at no more than five hundred different keeps, and the next one at the next.
+        A queue that holds no job any more and is not paused is forgotten.
         """
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
@@ -258,10 +290,16 @@ class Jobs(Protocol):
         The id of a dropped job is free again.
         A dropped job hands on its slot, frees its unique key and is delivered to its parent.
         The lease of a dropped job is lost.
+        A damaged job can be cancelled, replayed and dropped.
         """
 
     async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
-        """Answer each id with all that is known of its job, or None."""
+        """Answer each id with all that is known of its job, or None.
+
+        Of a damaged record what can be read is answered.
+        A reason that is not known is left out.
+        A failure that cannot be read is answered as such.
+        """
 
     async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
         """Look at no more than a thousand jobs and answer those that fit, with a cursor while there may be more.
@@ -271,7 +309,10 @@ class Jobs(Protocol):
         """
 
     async def count(self) -> Mapping[str, Counts]:
-        """Count the jobs of every queue by state."""
+        """Count the jobs of every queue by state.
+
+        Damaged records are found and counted like others.
+        """
 
 
 class Queues(Protocol):
@@ -326,6 +367,7 @@ class Streams(Protocol):
         """Answer the events after an offset, oldest first.
 
         Each call that changes jobs adds one packed event to the stream of the lifecycle of jobs.
+        An entry that is damaged does not hide the next.
         """
 
 
@@ -336,7 +378,10 @@ class Fleet(Protocol):
         """Say that a worker lives, for so long; no time at all says goodbye."""
 
     async def workers(self) -> list[Worker]:
-        """Answer the workers whose last beat is not over, by name."""
+        """Answer the workers whose last beat is not over, by name.
+
+        A worker whose last beat cannot be read is left out.
+        """
 
 
 class Store(Protocol):
@@ -403,20 +448,13 @@ class Store(Protocol):
         Nothing that is stored changes.
         """
 
-    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
+    def wakes(
+        self, topic: Topic, leaving: Leaving | None = None, worker: bytes | None = None
+    ) -> AsyncIterator[Exchange | None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing.
 
         Work made ready wakes a worker whose last ask came back empty.
+        Workers of one store that serve different queues are each woken for their own.
         The end of a watched job wakes those who listen for ends.
         Where an ask may be left, the next hint brings its answer, or nothing: then the same ask again gives the same leases.
         """
-
-
-async def claim(store: Store, ask: Ask) -> tuple[Lease, ...]:
-    """Lease ready jobs and settle nothing."""
-    return (await store.jobs.exchange((), ask)).leases
-
-
-async def settle(store: Store, settlements: Sequence[Settlement]) -> tuple[Verdict, ...]:
-    """Settle and ask for nothing."""
-    return (await store.jobs.exchange(settlements)).verdicts

@@ -4,16 +4,20 @@ from collections.abc import Sequence
 
 from packhorse.errors import InvalidOption, TooManyEffects
 from packhorse.model import caps
-from packhorse.model.effect import Effect, Publish, Put
+from packhorse.model.effect import Effect, Publish, Put, bytes_of
 from packhorse.model.ids import JobId, check_id
 from packhorse.model.job import NewJob
 from packhorse.model.lease import Lease, Settlement
 from packhorse.model.reason import WaitReason
 
+_SURELY_FIT = caps.CALL_BYTES // (caps.PAYLOAD + caps.HEADERS)
+
 
 def jobs(given: Sequence[NewJob]) -> None:
-    """Refuse more jobs than one call may bring."""
+    """Refuse more jobs, or more bytes in all, than one call may bring."""
     caps.items("jobs", given)
+    if len(given) > _SURELY_FIT:
+        caps.total("jobs", sum([len(job.payload) + len(job.headers) for job in given]))
 
 
 def settlements(given: Sequence[Settlement]) -> None:
@@ -25,8 +29,9 @@ def settlements(given: Sequence[Settlement]) -> None:
 
 
 def moves(given: Sequence[Sequence[Effect]]) -> None:
-    """Refuse more moves, or more effects in all, than one call may write."""
+    """Refuse more moves, or more effects or bytes in all, than one call may write."""
     caps.items("moves", given)
+    caps.total("effects", sum(map(bytes_of, given)))
     effects = sum(len(move) for move in given)
     if effects > caps.EFFECTS_PER_CALL:
         raise TooManyEffects("effects", effects, caps.EFFECTS_PER_CALL)
@@ -74,8 +79,9 @@ def notes(given: Sequence[tuple[Lease, bytes]]) -> None:
 
 
 def puts(given: Sequence[Put]) -> None:
-    """Refuse more records than one call may write."""
+    """Refuse more records, or more bytes in all, than one call may write."""
     caps.items("records", given)
+    caps.total("records", bytes_of(given))
 
 
 def keys(kind: str, given: Sequence[str]) -> None:
@@ -94,8 +100,9 @@ def prefix(kind: str, given: str) -> None:
 
 
 def events(given: Sequence[Publish]) -> None:
-    """Refuse more events than one call may bring."""
+    """Refuse more events, or more bytes in all, than one call may bring."""
     caps.items("events", given)
+    caps.total("events", bytes_of(given))
 
 
 def reading(stream: str, after: int, most: int) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from packhorse.model import caps, raised
 from packhorse.model.ids import id_text
 from packhorse.model.job import Failure
+from packhorse.model.printable import printable
 from packhorse.telemetry.emit import Fields, Telemetry
 from packhorse.telemetry.names import Name
 
@@ -24,7 +25,10 @@ LINE: Final = 500
 LOOKED_AT: Final = 4 * LINE
 
 _LOG = logging.getLogger("packhorse")
-_SECRETS = re.compile(r"(?<=://)\S*(?=@)|(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+|(?<=key=)\S+", re.IGNORECASE)
+_SECRETS = re.compile(
+    r"(?<=://)\S*(?=@)|(?<=%3A%2F%2F)\S*(?=%40)|(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+|(?<=key=)\S+",
+    re.IGNORECASE,
+)
 
 _SAID: Final[Mapping[Name, tuple[int, str]]] = MappingProxyType(
     {
@@ -100,7 +104,7 @@ def log(name: Name, fields: Fields) -> None:
     kind, message = _trouble(fields.get("error"))
     known = {"event": name.value, **_about(fields), **_rest(fields)}
     if kind is not None:
-        known["error_type"] = kind
+        known["error_type"] = printable(kind)
     text, values = _line(words, known, message)
     record = _LOG.makeRecord(_LOG.name, level, __file__, 0, text, values, None, name.value)
     # Not by ``extra``, which refuses a field that the user's own record factory has set already.
@@ -168,7 +172,7 @@ def _short(text: str) -> str:
     line = " ".join(text[:LOOKED_AT].split())
     if len(text) > LOOKED_AT:
         line = line.rpartition(" ")[0]  # a word cut in half may be a secret that is no longer known as one
-    return redacted(line)[:LINE]
+    return printable(redacted(line))[:LINE]
 
 
 def _envelope(headers: bytes, job_id: str) -> dict[str, str]:

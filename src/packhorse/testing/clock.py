@@ -9,12 +9,12 @@ class TurnedClock:
     """Stands still until it is turned; sleepers wake when their moment has come."""
 
     def __init__(self, now: int = START) -> None:
-        self._now = now
+        self._now, self._behind = now, 0
         self._turned = asyncio.Event()
 
     def now(self) -> int:
         """Microseconds since 1970."""
-        return self._now
+        return self._now - self._behind
 
     def steady(self) -> int:
         """Microseconds that only go forward."""
@@ -32,6 +32,10 @@ class TurnedClock:
 
     def to(self, moment: int) -> None:
         """Make it this moment; the clock does not go back."""
-        self._now = max(self._now, moment)
+        self._now = max(self._now, moment + self._behind)
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()
+
+    def set_back(self, duration: int) -> None:
+        """Correct the wall clock by so many microseconds, as an operator or NTP does; steady time goes on."""
+        self._behind += duration

@@ -47,7 +47,7 @@ Decide = Callable[[str, tuple[Any, ...]], Fault | None]
 class Faulty:
     """A store in front of another. ``decide`` is asked at every call, with its name (``jobs.exchange``) and arguments.
 
-    It is asked for every hint too, as ``wakes``; one with any fault is missed.
+    It is asked for every hint too, as ``wakes``: ``Fail`` ends the listener with its error, any other fault loses the hint.
     """
 
     def __init__(self, store: Store, decide: Decide, *, clock: Clock = SYSTEM) -> None:
@@ -94,12 +94,17 @@ class Faulty:
         """Answer a transaction whose calls go wrong, as ``transaction.settle``."""
         return cast(Transaction, _Transaction(self, self._store.transaction(limit)))
 
-    async def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
+    async def wakes(
+        self, topic: Topic, leaving: Leaving | None = None, worker: bytes | None = None
+    ) -> AsyncIterator[Exchange | None]:
         """Yield the store's hints, or not."""
-        heard = cast(AsyncGenerator[Exchange | None, None], self._store.wakes(topic, leaving))
+        heard = cast(AsyncGenerator[Exchange | None, None], self._store.wakes(topic, leaving, worker))
         async with aclosing(heard) as hints:
             async for hint in hints:
-                if self._decide("wakes", (topic,)) is None:
+                fault = self._decide("wakes", (topic,))
+                if isinstance(fault, Fail):
+                    raise fault.error
+                if fault is None:
                     yield hint
 
     async def call(self, name: str, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -22,20 +22,34 @@ async def drain(
     middleware: Sequence[Middleware] = (),
     deaths: Deaths = untold,
 ) -> None:
-    """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled."""
-    worker = Worker(
-        store,
-        registry,
-        settings,
-        telemetry=telemetry,
-        middleware=middleware,
-        deaths=deaths,
-        clock=clock,
-        chance=_middle,
-        place=OnLoop,
-    )
-    async with worker:
-        await worker.idle()
+    """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled.
+
+    Without ``settings``, it runs every queue: ``default``, those that the registry names, and those that hold jobs.
+    """
+
+    async def run(settings: Settings) -> None:
+        worker = Worker(
+            store,
+            registry,
+            settings,
+            telemetry=telemetry,
+            middleware=middleware,
+            deaths=deaths,
+            clock=clock,
+            chance=_middle,
+            place=OnLoop,
+        )
+        async with worker:
+            await worker.idle()
+
+    if settings is not None:
+        await run(settings)
+        return
+    served, queues = set[str](), {"default", *registry.queues, *await store.jobs.count()}
+    while queues > served:
+        served |= queues
+        await run(Settings(queues=dict.fromkeys(sorted(served), 1)))
+        queues = served.union(await store.jobs.count())
 
 
 def _middle() -> float:

@@ -3,9 +3,11 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from packhorse import App
+from packhorse.errors import UndecodablePayload
 from packhorse.model.clock import SYSTEM
 from packhorse.model.event import LIFECYCLE, Change, unpack
 from packhorse.model.ids import id_text
@@ -53,8 +55,9 @@ class Logbook:
             events = await (await self._app.store()).streams.read(LIFECYCLE, after=self._after, limit=500)
             for event in events:
                 self._after = event.offset
-                for index, (change, job) in enumerate(unpack(event.data)):
-                    self._note(id_text(job), Entry(change, event.at, (event.offset, index)))
+                with suppress(UndecodablePayload):  # one bad entry does not end the log
+                    for index, (change, job) in enumerate(unpack(event.data)):
+                        self._note(id_text(job), Entry(change, event.at, (event.offset, index)))
         if events:
             async with self._news:
                 self._news.notify_all()

@@ -21,7 +21,7 @@ from packhorse.cli.demo.show import Show, contents, seconds_since
 from packhorse.cli.demo.summary import Summary, counted, drawn
 from packhorse.cli.screen import Screen
 from packhorse.model.clock import SYSTEM
-from packhorse.telemetry.logs import redacted
+from packhorse.stores.url import shown
 
 TERMINATED = "SIGTERM"
 
@@ -109,7 +109,7 @@ def _stopped(error: asyncio.CancelledError) -> signal.Signals:
 def next_steps(place: Place, wishes: Wishes) -> list[str]:
     """What to do now."""
     namespace = "" if place.scheme == "sqlite" else f" --namespace {NAMESPACE}"
-    look = f"jobs ls --url {redacted(place.url)}{namespace}" if wishes.keep else "demo --once --keep"
+    look = f"jobs ls --url {shown(place.url)}{namespace}" if wishes.keep else "demo --once --keep"
     steps = {
         f"{_program()} {look}": "look at its jobs",
         "less docs/tutorial.md": "write a task of your own",

@@ -12,6 +12,7 @@ from packhorse.cli import exits
 from packhorse.cli.frame import Trouble
 from packhorse.model.clock import SYSTEM
 from packhorse.model.duration import micros
+from packhorse.stores.url import shown
 
 NAMESPACE = "packhorse_demo"
 PREFIX = "packhorse-demo-"
@@ -70,7 +71,7 @@ async def clear(app: App, place: Place, gate: Callable[[str], None]) -> None:
     jobs = await held(app)
     if jobs and place.scheme == "sqlite":
         why = "a file has no namespaces, so they may be somebody's: give the path of a new file, or none"
-        raise Trouble(f"The file of {place.url} holds {jobs} jobs; {why}.", exits.USAGE)
+        raise Trouble(f"The file of {shown(place.url)} holds {jobs} jobs; {why}.", exits.USAGE)
     await _alone(app)
     if jobs:
         gate(f"{jobs} jobs of an earlier demo, in the namespace {NAMESPACE}, will be removed")

@@ -124,14 +124,14 @@ class Runner:
 
     def _hear(self, frame: frames.Frame) -> None:
         match frame:
-            case frames.Call(lease, fence, left):
+            case frames.Call(lease, left):
                 entry = self.registry.find(lease.task, lease.queue)
                 if entry is None:
                     self._line.send(frames.Unknown())
                     return
                 ctx = Context(lease, entry)
                 ctx.begun, ctx.note, ctx.hold = SYSTEM.steady(), self._line.progress, self._line.emit
-                ctx.fence, ctx.deadline = fence, None if left is None else ctx.begun + left
+                ctx.deadline = None if left is None else ctx.begun + left
                 self._line.running = ctx
                 self._line.send(frames.Begun())
                 self._calls.put(ctx)

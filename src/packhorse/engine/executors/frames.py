@@ -43,7 +43,6 @@ class Call(msgspec.Struct, frozen=True, tag=True):
     """To the child: run this attempt. ``left`` is how long it may take from now."""
 
     lease: Lease
-    fence: int
     left: int | None = None
 
 

@@ -33,10 +33,10 @@ class ChildDied(JobError):
 
 
 class ChildNotStarted(PackhorseError):
-    """A child process did not come as far as taking calls."""
+    """A child process did not come as far as taking calls; the next start is tried after the delay (microseconds)."""
 
-    def __init__(self, origin: str, why: str) -> None:
-        self.origin, self.why = origin, why
+    def __init__(self, origin: str, why: str, delay: int = 0) -> None:
+        self.origin, self.why, self.delay = origin, why, delay
         super().__init__(f"No child process runs {origin!r}: {why}")
 
 
@@ -58,6 +58,7 @@ class Child(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._lifeline = -1
         self._code: int | None = None
+        self._unseen = False
         self._unpacker = frames.Unpacker()
         self._patience: asyncio.Task[None] | None = None
         self._ctx: Context | None = None
@@ -84,8 +85,14 @@ class Child(asyncio.Protocol):
             self._end()
             raise ChildNotStarted(self._origin, f"the system refused to start it: {error}") from error
         self.pid = self._process.pid
-        threading.Thread(target=self._watch, name=f"packhorse-child-{self.pid}", daemon=True).start()
-        await self._loop.create_unix_connection(lambda: self, sock=line)
+        try:
+            threading.Thread(target=self._watch, name=f"packhorse-child-{self.pid}", daemon=True).start()
+            await self._loop.create_unix_connection(lambda: self, sock=line)
+        except Exception as error:
+            line.close()
+            self.leaving = "the system refused what it needs"
+            self._reap()
+            raise ChildNotStarted(self._origin, f"the system refused what it needs: {error}") from error
         self.send(frames.Start(path, os.environ.get("PYTHONPATH")))
         self._insist(limit, "loading took too long")
         await self.ready
@@ -124,7 +131,10 @@ class Child(asyncio.Protocol):
         """
         assert self._process is not None
         if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            try:
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:  # SIGCHLD is ignored: the system reaps children, and does not say how they ended
+                self._unseen = True
         else:
             self._process.wait()
         try:
@@ -171,6 +181,8 @@ class Child(asyncio.Protocol):
     def _how(self) -> str:
         if self.leaving:
             return f"was killed: {self.leaving}"
+        if self._unseen:
+            return "ended, and how is not known because SIGCHLD is ignored"
         code = 0 if self._code is None else self._code
         if code >= 0:
             return f"ended with exit code {code}"

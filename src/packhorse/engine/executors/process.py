@@ -95,7 +95,7 @@ class Children:
         if ctx.arm is not None and ctx.timer is None:
             ctx.arm()
         left = None if ctx.deadline is None else max(0, ctx.deadline - self._clock.steady())
-        answer = child.call(frames.Call(msgspec.structs.replace(ctx.lease, payload=payload), ctx.fence, left), ctx)
+        answer = child.call(frames.Call(msgspec.structs.replace(ctx.lease, payload=payload), left), ctx)
         try:
             frame = await asyncio.shield(answer)
         except asyncio.CancelledError:
@@ -173,7 +173,8 @@ class Children:
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
-                waiter.set_exception(ChildNotStarted(self._origin, why))  # each its own, for its own traceback
+                delay = max(0, self._not_before - self._clock.steady())
+                waiter.set_exception(ChildNotStarted(self._origin, why, delay))  # each its own, for its own traceback
 
     def _give_back(self, child: Child) -> None:
         if not child.free:

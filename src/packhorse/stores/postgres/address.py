@@ -5,7 +5,7 @@ own are ``pooler=transaction``, ``pooler=session`` and ``listen=``, an address o
 the driver's.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from packhorse.errors import ConfigError
@@ -22,9 +22,11 @@ _ATTRIBUTE = "target_session_attrs"
 class Address:
     """One address for each server; whether calls may meet another session each time, or None to find that out."""
 
-    urls: Urls
+    urls: Urls = field(repr=False)
     pooled: bool | None = None
-    listen: Urls | None = None  # None: where calls go, if sessions last there; empty: nowhere
+    listen: Urls | None = field(
+        default=None, repr=False
+    )  # None: where calls go, if sessions last there; empty: nowhere
 
     def listens(self, *, pooled: bool) -> Urls:
         """Where to listen for hints, if anywhere."""
@@ -59,9 +61,10 @@ def _check(server: str) -> None:
     """The driver would go to some other port."""
     try:
         _ = urlsplit(f"//{server}").port
-    except ValueError as error:
+    except ValueError:  # its text quotes what may be part of a password
         raise ConfigError(
-            f"The address has a server that there cannot be ({error}): say host:port, [::1]:port for IPv6"
+            "The address has a server that there cannot be: say host:port with a port up to 65535, [::1]:port for IPv6, and "
+            "quote / ? # and @ in a password as %2F %3F %23 %40"
         ) from None
 
 

@@ -19,6 +19,7 @@ from packhorse.errors import (
     StoreUnavailable,
 )
 from packhorse.stores.postgres.address import Address, Urls
+from packhorse.stores.postgres.silence import Line, fetch
 
 Row = asyncpg.Record
 Connection = Any  # what a pool lends
@@ -101,9 +102,7 @@ class Database:
         if self.opened:
             return
         self._listen = self._address.listens(pooled=pooled)
-        pool = pool_of(
-            self._address.urls, self._prepare, pooled=pooled, size=(0, self._size), command=_COMMAND, reset=_leave
-        )
+        pool = pool_of(self._address.urls, self._prepare, pooled=pooled, size=(0, self._size), command=None, reset=keep)
         try:
             await pool
         except _DRIVER as error:
@@ -287,16 +286,16 @@ def _there(connection: Connection) -> bool:
 async def _rows(connection: Connection, sql: str, params: Sequence[object], timeout: float) -> list[Row]:
     for _ in range(_TRIES - 1):
         with contextlib.suppress(*_AGAIN):
-            return await connection.fetch(sql, *params, timeout=timeout)  # type: ignore[no-any-return]
-    return await connection.fetch(sql, *params, timeout=timeout)  # type: ignore[no-any-return]
+            return await fetch(connection, sql, params, timeout)
+    return await fetch(connection, sql, params, timeout)
 
 
-async def _leave(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """No call leaves anything behind in its session: there is nothing to reset, and no round trip spent on it."""
+async def keep(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """Keep a session as it is, without a round trip: no call of ours leaves anything behind in it."""
 
 
 def pool_of(
-    urls: Urls, prepare: Prepare, *, pooled: bool, size: tuple[int, int], command: float, **options: Any
+    urls: Urls, prepare: Prepare, *, pooled: bool, size: tuple[int, int], command: float | None, **options: Any
 ) -> "asyncpg.Pool[asyncpg.Record]":
     """A pool whose connections lead to the first server that takes writes, each prepared once."""
 
@@ -316,6 +315,7 @@ def pool_of(
         max_size=size[1],
         command_timeout=command,
         statement_cache_size=0 if pooled else 100,
+        connection_class=Line,
         **options,
     )
 
@@ -358,6 +358,8 @@ async def _hang_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
 
 def unreached(error: Exception) -> NoReturn:
     """Nothing was sent, so nothing can have happened."""
+    if isinstance(error, asyncpg.QueryCanceledError):
+        _translate(error, StoreUnavailable)
     raise StoreUnavailable(f"PostgreSQL was not reached ({_words(error)}): check the address and the server") from error
 
 
@@ -370,6 +372,11 @@ def _translate(error: Exception, lost: type[StoreError]) -> NoReturn:
         ) from error
     if isinstance(error, asyncpg.DiskFullError):
         raise StoreFull(f"PostgreSQL has no room ({_words(error)}): free space, then repeat the call") from error
+    if isinstance(error, asyncpg.QueryCanceledError):
+        raise StoreUnavailable(
+            f"PostgreSQL cancelled the call ({_words(error)}): repeat it later; if the role has a statement_timeout, "
+            "give it some seconds"
+        ) from error
     if isinstance(error, (*_REFUSED, *_AGAIN)):
         raise StoreUnavailable(f"PostgreSQL refused the call ({_words(error)}): repeat it later") from error
     if isinstance(error, BROKEN) and not isinstance(error, ValueError):  # those are about a parameter

@@ -69,6 +69,11 @@ def _safety(facts: Facts) -> Iterator[Finding]:
 
 
 def _transactions(facts: Facts) -> Iterator[Finding]:
+    if facts["encoding"] == "UTF8":
+        yield Finding("encoding", facts["encoding"])
+    else:
+        advice = "it cannot hold all that jobs may carry: use a database made with ENCODING 'UTF8' TEMPLATE template0"
+        yield Finding("encoding", facts["encoding"], Grade.BAD, advice)
     if facts["isolation"] == "read committed":
         yield Finding("isolation", facts["isolation"])
     else:

@@ -25,4 +25,5 @@ class PostgresFleet:
 
     async def workers(self) -> list[Worker]:
         """Answer the workers whose last beat is not over, by name."""
-        return [rows.worker(row) for row in await self._namespace.read("workers", self._namespace.now())]
+        said = await self._namespace.read("workers", self._namespace.now())
+        return [worker for row in said if (worker := rows.worker(row)) is not None]

@@ -10,12 +10,14 @@ from packhorse.model.ids import JobId
 from packhorse.model.job import (
     KEEP_DEAD,
     KEEP_DONE,
+    KEEP_WATCHED,
     LEASE,
     MAX_LOST,
     REMEMBER,
     Job,
     Keep,
     NewJob,
+    Pruned,
     Receipt,
     State,
 )
@@ -32,7 +34,7 @@ from packhorse.stores.postgres.namespace import Namespace
 from packhorse.stores.postgres.within import PostgresWithin
 
 _EVENTS = 10_000
-_NO_ASK = (None,) * 7
+_NO_ASK = (None,) * 10
 
 
 class PostgresJobs:
@@ -41,6 +43,7 @@ class PostgresJobs:
     def __init__(self, namespace: Namespace, hints: Hints) -> None:
         self._namespace = namespace
         self._hints = hints
+        self._after_shelf = 0  # where the next prune goes on
         self._listing = Listing(namespace, self.get, self.count)
 
     def within(self) -> PostgresWithin:
@@ -49,7 +52,7 @@ class PostgresJobs:
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store jobs, all or none, and say for each which job stands for it."""
-        caps.items("jobs", jobs)
+        edge.jobs(jobs)
         receipts = [Receipt(job.id, True) for job in jobs]
         if not await self._enqueued(jobs):
             given = wire.jobs(jobs)
@@ -75,7 +78,7 @@ class PostgresJobs:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
         caps.items("settlements", settlements)
         given = wire.settlements(settlements)
-        *answers, (*_, more, next_due, now, began) = await self._namespace.write_soon(
+        *answers, (*_, more, next_due, now, began, fence) = await self._namespace.write_soon(
             "exchange",
             given.ids, given.tokens, given.results, given.unusual,
             *(_NO_ASK if ask is None else (*_asked(ask), self._hints.given())),
@@ -87,7 +90,7 @@ class PostgresJobs:
             if answer[0] is None:
                 break  # the refused come first, then the leases
             verdicts[answer[0] - 1] = Verdict(answer[1])
-        leases = [rows.lease(ask.token, answer) for answer in answers if answer[0] is None] if ask else []
+        leases = [rows.lease(ask.token, fence, answer) for answer in answers if answer[0] is None] if ask else []
         return Exchange(tuple(verdicts), tuple(leases), more, next_due, now)
 
     async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
@@ -160,18 +163,26 @@ class PostgresJobs:
         positions = {n for (n,) in written}
         return [Verdict.WRITTEN if n in positions else Verdict.LOST for n in range(1, len(notes) + 1)]
 
-    async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
-        """Register interest in the end of jobs for a time, and answer those that have ended already."""
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, Job | None]:
+        """Register interest in the end of jobs for a time, and answer those that have ended already, and None for unknown ones."""
         edge.ids(ids)
         caps.span("ttl", ttl)
-        await self._namespace.write("watch", ids, ttl, self._namespace.now())
-        return [job for job in await self.get(ids) if job is not None and job.state.ended]
+        looked = await self._namespace.read("watchable", ids, ttl, self._namespace.now())
+        if missing := [job for job, ended in looked if not ended]:
+            await self._namespace.write("watch", missing, ttl, self._namespace.now())
+            # All of them once more, however long they are watched: one may have ended or gone before it was.
+            looked = [*looked, *await self._namespace.read("watchable", missing, 4 * ttl, self._namespace.now())]
+        over = list(dict.fromkeys(job for job, ended in looked if ended))
+        found = zip(over, await self.get(over), strict=True) if over else ()
+        return {id: job for id, job in found if job is None or job.state.ended}  # noqa: A001
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int) -> Pruned:
         """Remove records and results of ended jobs beyond their keep, oldest first, at most as many as the limit."""
         caps.within("limit", limit, 1, caps.LOOKED_AT)
-        [[removed]] = await self._namespace.write("prune", limit, REMEMBER, 10 * LEASE, _EVENTS, self._namespace.now())
-        return int(removed)
+        [[jobs, others, more, self._after_shelf]] = await self._namespace.write(
+            "prune", limit, REMEMBER, 10 * LEASE, KEEP_WATCHED, _EVENTS, self._after_shelf, self._namespace.now()
+        )
+        return Pruned(jobs, others, more)
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
         """Remove jobs with all that belongs to them, whatever their state, and say which were there."""
@@ -200,9 +211,12 @@ def _asked(ask: Ask) -> tuple[object, ...]:
         ask.worker,
         ask.token,
         ask.lease,
+        ask.number,
+        ask.again,
         [share.queue for share in shares],
         [share.count for share in shares],
         [share.most for share in shares],
+        ask.max_bytes,
     )
 
 

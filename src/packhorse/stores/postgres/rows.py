@@ -6,22 +6,17 @@ import msgspec
 
 from packhorse.model.event import Event
 from packhorse.model.ids import Token
-from packhorse.model.job import Failure, Job, State
+from packhorse.model.job import Failure, Job, State, stored_failure
 from packhorse.model.lease import Lease
 from packhorse.model.queue import QueueStats
-from packhorse.model.reason import DeadReason, WaitReason
+from packhorse.model.reason import reason_of
 from packhorse.model.record import Record
-from packhorse.model.worker import Worker
+from packhorse.model.worker import Worker, stored_worker
 from packhorse.stores.postgres.database import Row
 
 _STATES = (
     State.SCHEDULED, State.READY, State.RUNNING, State.WAITING, State.DONE, State.DEAD, State.CANCELLED
 )  # fmt: skip
-_REASONS: dict[str, WaitReason | DeadReason] = {
-    **{reason.value: reason for reason in WaitReason},
-    **{reason.value: reason for reason in DeadReason},
-}
-_failure = msgspec.json.Decoder(Failure)
 _worker = msgspec.json.Decoder(Worker)
 
 
@@ -30,25 +25,26 @@ def job(row: Row) -> Job:
     return Job(
         id=row[0], task=row[1], queue=row[2], payload=row[3], headers=row[4], priority=row[5], born=row[6],
         state=State(row[7]), since=row[8], tenant=row[9], lane=row[10], lane_limit=row[11], parent=row[12],
-        unique=row[13], reason=row[14] and _REASONS[row[14]], detail=row[15], attempt=row[16], lost=row[17],
-        worker=row[18], cancelling=row[19], children=row[20], delivered=row[21], progress=row[22], result=row[23],
-        failures=failures(row[24], row[25], row[26]),
+        unique=row[13], reason=reason_of(row[14]), detail=row[15], attempt=row[16], lost=row[17],
+        worker=row[18], until=row[19], cancelling=row[20], children=row[21], delivered=row[22], progress=row[23],
+        result=row[24], failures=failures(row[25], row[26], row[27]),
     )  # fmt: skip
 
 
 def failures(errors: Sequence[bytes] | None, attempts: Sequence[int], moments: Sequence[int]) -> tuple[Failure, ...]:
     """What went wrong in the tries of a job, oldest first."""
     return tuple(
-        msgspec.structs.replace(_failure.decode(error), attempt=attempt, at=at)
+        stored_failure(error, attempt, at)
         for error, attempt, at in zip(errors or (), attempts or (), moments or (), strict=True)
     )
 
 
-def lease(token: Token, row: Row) -> Lease:
+def lease(token: Token, fence: int, row: Row) -> Lease:
     """A lease under the token of its ask, from the rows of ``exchange.sql``."""
     return Lease(
-        id=row[2], token=token, until=row[3], task=row[4], queue=row[5], payload=row[6], headers=row[7],
-        priority=row[8], attempt=row[9], lost=row[10], born=row[11], lane=row[12], parent=row[13],
+        id=row[2], token=token, claimed=row[3], until=row[4], task=row[5], queue=row[6], payload=row[7],
+        headers=row[8], priority=row[9], attempt=row[10], lost=row[11], born=row[12], lane=row[13], parent=row[14],
+        fence=fence,
     )  # fmt: skip
 
 
@@ -72,6 +68,6 @@ def event(stream: str, row: Row) -> Event:
     return Event(stream, row[0], row[1], row[2], row[3])
 
 
-def worker(row: Row) -> Worker:
+def worker(row: Row) -> Worker | None:
     """A worker as it last said, seen when it said so."""
-    return msgspec.structs.replace(_worker.decode(row[0]), seen=row[1])
+    return stored_worker(_worker, row[0], row[1])

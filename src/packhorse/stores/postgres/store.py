@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 
-from packhorse.errors import StoreClosed, StoreError
+from packhorse.errors import ConfigError, StoreClosed, StoreError
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.finding import Finding
 from packhorse.model.layout import Step
@@ -48,7 +48,7 @@ class PostgresStore:
         self._database = Database(self._address, lists=self._layout.statements.lists, size=size)
         self._namespace = Namespace(self._database, self._layout, clock=clock, events=events)
         self._wakes = Wakes(self._database, self._layout.channel, self._layout.statements.session)
-        self._lounge = Lounge(self._address.urls)
+        self._lounge = Lounge(self._address.urls, self._layout.statements)
         self._hints = Hints(clock or SYSTEM)
         self.jobs = PostgresJobs(self._namespace, self._hints)
         self.queues = PostgresQueues(self._namespace)
@@ -59,8 +59,8 @@ class PostgresStore:
     async def open(self) -> None:
         """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
         async with self._database.alone() as connection:
+            isolation, pid = await self._session(connection)
             check(self._layout.steps, await self._taken(connection))
-            [[isolation, pid]] = await connection.fetch(self._layout.statements.session)
             self._namespace.is_known_as(await connection.fetchval(self._layout.statements.identity))
         if isolation != "read committed":
             raise StoreError(
@@ -83,6 +83,11 @@ class PostgresStore:
     async def migrate(self) -> list[str]:
         """Bring the layout up to date and answer the names of the steps taken."""
         statements = self._layout.statements
+        async with self._database.alone() as connection:
+            await self._session(connection)
+            # Look before anything is locked: with nothing to do, no right to create is needed and no migrator waited for.
+            if not pending(self._layout.steps, await self._taken(connection)):
+                return []
         async with self._database.alone(limit=MIGRATE) as connection, connection.transaction():
             await connection.execute(statements.migrating)
             await connection.execute(statements.layout)
@@ -107,7 +112,12 @@ class PostgresStore:
         [[now]] = await self._namespace.read("ping", self._namespace.now())
         return int(now)
 
-    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[None]:  # noqa: ARG002
+    def wakes(
+        self,
+        topic: Topic,
+        leaving: Leaving | None = None,  # noqa: ARG002
+        worker: bytes | None = None,  # noqa: ARG002
+    ) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
         if not self._database.opened:
             raise StoreClosed("The store is not open: call `await store.open()` first")
@@ -136,6 +146,16 @@ class PostgresStore:
                 for table in mine:
                     await connection.execute(self._layout.vacuum(table))
         return mine
+
+    async def _session(self, connection: "asyncpg.Connection[asyncpg.Record]") -> tuple[str, int]:
+        """Isolation and process of a session; a database that cannot hold every character is refused."""
+        [[isolation, pid, encoding]] = await connection.fetch(self._layout.statements.session)
+        if encoding != "UTF8":
+            raise ConfigError(
+                f"The encoding of this database is {encoding}, which cannot hold all that jobs may carry: use a database "
+                "made with ENCODING 'UTF8' TEMPLATE template0"
+            )
+        return isolation, pid
 
     async def _taken(self, connection: "asyncpg.Connection[asyncpg.Record]") -> dict[str, str]:
         try:

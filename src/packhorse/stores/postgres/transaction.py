@@ -12,8 +12,9 @@ from packhorse.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, Tran
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.stores.contract import Row, Statement
 from packhorse.stores.postgres.address import Urls
-from packhorse.stores.postgres.database import BROKEN, pool_of, unreached
+from packhorse.stores.postgres.database import BROKEN, keep, pool_of, unreached
 from packhorse.stores.postgres.within import PostgresWithin
+from packhorse.stores.sql.statements import Statements
 from packhorse.stores.sql.steering import refuse_steering
 
 T = TypeVar("T")
@@ -25,10 +26,13 @@ UNDO = 5.0
 
 
 class Lounge:
-    """Connections for transactions, apart from those for everything else; whoever comes when all are lent waits."""
+    """Connections for transactions, apart from those for everything else; whoever comes when all are lent waits.
 
-    def __init__(self, urls: Urls) -> None:
-        self._urls = urls
+    What a handler did to its session does not meet the next one: it is reset, or closed where that cannot be.
+    """
+
+    def __init__(self, urls: Urls, statements: Statements) -> None:
+        self._urls, self._statements = urls, statements
         self._pooled = False
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._pid = 0
@@ -46,7 +50,7 @@ class Lounge:
             raise StoreClosed("The store is not open here: call `await store.open()` first")
         if self._pool is None:
             self._pid = os.getpid()
-            self._pool = pool_of(self._urls, _plain, pooled=self._pooled, size=(0, MOST), command=COMMAND)
+            self._pool = pool_of(self._urls, _plain, pooled=self._pooled, size=(0, MOST), command=COMMAND, reset=keep)
         try:
             async with self._opening:
                 await self._pool  # makes it ready, the first time
@@ -63,17 +67,34 @@ class Lounge:
         if not acquiring.cancelled() and acquiring.exception() is None:
             self._begun(self.take_back(acquiring.result(), sound=True))
 
-    async def take_back(self, connection: Connection, *, sound: bool) -> None:
-        """Have a connection again, or done with it; one that broke is back in its pool by itself."""
+    async def reset_settings(self, connection: Connection) -> None:
+        """Behind a pooler, reset the session within the transaction: after it another client has the session."""
+        if self._pooled:
+            await connection.execute(self._statements.reset_settings)
+
+    async def take_back(self, connection: Connection, *, sound: bool, spent: bool = False) -> None:
+        """Have a connection again, or close a spent one; one that broke is back in its pool by itself."""
         pool = self._pool
         with suppress(*BROKEN, asyncpg.PostgresError):
             if sound and pool is not None:
-                await pool.release(connection, timeout=UNDO)
+                if spent or not await self._reset(connection):
+                    await connection.close(timeout=UNDO)
+                else:
+                    await pool.release(connection, timeout=UNDO)
                 return
         with suppress(asyncpg.InterfaceError):
             connection.terminate()
             if pool is not None:
                 await pool.release(connection)
+
+    async def _reset(self, connection: Connection) -> bool:
+        """Whether the next transaction finds the session as if it were new."""
+        if not self._pooled:
+            try:
+                await connection.execute(self._statements.reset_settings + self._statements.reset_session, timeout=UNDO)
+            except asyncpg.RaiseError:
+                return False
+        return True
 
     async def to_its_end(self, ending: Coroutine[Any, Any, T]) -> T:
         """Do something to its end, also if the caller is cancelled."""
@@ -113,6 +134,7 @@ class PostgresTransaction:
         self._running: asyncio.Task[Any] | None = None
         self._turn = asyncio.Lock()
         self._over = False
+        self._given_out = False
         self.begun = False
 
     async def execute(self, sql: str, *params: object) -> int:
@@ -136,9 +158,10 @@ class PostgresTransaction:
         return await self._run(lambda connection: connection.fetch(sql, *params))
 
     async def connection(self) -> object:
-        """The connection itself; it is not to be committed."""
+        """The connection itself; it is not to be committed, and is closed after the attempt: its driver has settings too."""
 
         async def itself(connection: Connection) -> Connection:
+            self._given_out = True
             return connection
 
         return await self._run(itself)
@@ -207,6 +230,7 @@ class PostgresTransaction:
 
     async def _commit(self) -> None:
         try:
+            await self._lounge.reset_settings(self._connection)
             await self._transaction.commit()
         except BROKEN as error:
             await self._leave(sound=False)
@@ -233,7 +257,7 @@ class PostgresTransaction:
     async def _leave(self, *, sound: bool) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await self._lounge.take_back(connection, sound=sound)
+            await self._lounge.take_back(connection, sound=sound, spent=self._given_out)
 
 
 async def _plain(_connection: Connection) -> None:

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 
-from packhorse.errors import StoreError
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
 from packhorse.stores.contract import Topic
 from packhorse.stores.postgres.database import HOT, Database
 
 QUIET = 30.0  # seconds of silence after which a listener asks whether its line is still there
+_TOPICS = frozenset(topic.value for topic in Topic)
 _PAUSES = backoff.exponential(0.1, cap=10, jitter=0)
 
 
@@ -70,12 +70,13 @@ class Wakes:
                     failures = 0
                     while not await _within(ended, QUIET):
                         await connection.fetch(self._question, timeout=HOT)
-            except StoreError:
+            except Exception:  # noqa: BLE001 - nobody would start it again; hints may be missed, polling goes on
                 failures += 1
             await SYSTEM.sleep(_PAUSES.delay(max(failures, 1), 0))
 
     def _heard(self, _connection: object, _pid: int, _channel: str, topic: object) -> None:
-        self._tell(Topic(str(topic)))
+        if topic in _TOPICS:  # a newer release may tell more
+            self._tell(Topic(topic))
 
     def _tell(self, *topics: Topic) -> None:
         for heard, topic in self._waiting.items():

@@ -249,8 +249,8 @@ def _detail(n: int, outcome: Outcome) -> _Detail:
     match outcome:
         case Done(keep=keep):
             return _kept(_Detail(n, "done"), keep)
-        case Cancelled(keep=keep):
-            return _kept(_Detail(n, "cancelled"), keep)
+        case Cancelled(keep=keep, error=error):
+            return _kept(_Detail(n, "cancelled", error=_error(error) if error else None), keep)
         case Dead(reason=reason, error=error, keep=keep):
             return _kept(_Detail(n, "dead", error=_error(error), reason=reason.value), keep)
         case Again(delay=delay, error=error, charged=charged):

@@ -5,17 +5,20 @@ from typing import TypeVar
 
 import msgspec
 
-from packhorse.errors import OtherDatabase
+from packhorse.errors import OtherDatabase, WrongIsolation
 from packhorse.model import caps
+from packhorse.model.ids import chosen
 from packhorse.model.job import KEEP_DONE, NewJob, Receipt
 from packhorse.model.lease import Settlement, Verdict
+from packhorse.stores import edge
 from packhorse.stores.contract import Statement
 from packhorse.stores.postgres import wire
 from packhorse.stores.postgres.namespace import Namespace
 
 T = TypeVar("T")
 
-_HOLDERS = msgspec.json.Decoder(list[tuple[int, str]])
+_ANSWER = msgspec.json.Decoder(list[tuple[int, str]] | str)
+_FRESH = "read committed"  # every statement sees what was committed before it
 
 
 class PostgresWithin:
@@ -26,7 +29,7 @@ class PostgresWithin:
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Statement[list[Receipt]]:
         """Store jobs within a transaction of the caller's own."""
-        caps.items("jobs", jobs)
+        edge.jobs(jobs)
         given = wire.jobs(jobs)
 
         def receipts(taken: list[tuple[int, str]]) -> list[Receipt]:
@@ -36,7 +39,18 @@ class PostgresWithin:
             return made
 
         runs = [msgspec.Raw(text.encode()) for text in given.texts]
-        return self._statement("enqueue_within", receipts, runs=runs, keyed=given.keyed)
+        careful = given.keyed or any(chosen(job.id) for job in jobs)
+        return self._statement("enqueue_within", receipts, runs=runs, keyed=given.keyed, careful=careful)
+
+    def check(self) -> Statement[None]:
+        """Refuse another database, or an isolation level under which nothing can be settled."""
+        here = self._namespace
+
+        def answered(answer: str | None) -> None:
+            if (level := _known(answer)) != _FRESH:
+                raise WrongIsolation(str(level))
+
+        return Statement(here.layout.statements.check_within, here.identity, answered)
 
     def settle(self, settlements: Sequence[Settlement]) -> Statement[tuple[Verdict, ...]]:
         """Write outcomes with their effects within a transaction of the caller's own."""
@@ -66,8 +80,16 @@ class PostgresWithin:
         given |= {"identity": here.identity, "log": here.events, "now": here.now()}
 
         def answered(answer: str | None) -> T:
-            if answer is None:
-                raise OtherDatabase("The connection leads to another database than the store's")
-            return read(_HOLDERS.decode(answer))
+            if isinstance(found := _known(answer), str):
+                raise WrongIsolation(found)
+            return read(found)
 
         return Statement(getattr(here.layout.statements, name), msgspec.json.encode(given).decode(), answered)
+
+
+def _known(answer: str | None) -> list[tuple[int, str]] | str:
+    """An answer of the store's own database; a string is the isolation level of the transaction."""
+    if answer is None:
+        raise OtherDatabase("The connection leads to another database than the store's")
+    found: list[tuple[int, str]] | str = _ANSWER.decode(answer)
+    return found

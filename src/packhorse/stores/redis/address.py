@@ -13,7 +13,7 @@ from redis.asyncio.connection import AbstractConnection, Connection, parse_url
 
 from packhorse.errors import ConfigError, InvalidTime
 from packhorse.model import duration
-from packhorse.stores.url import split
+from packhorse.stores.url import shown, split
 
 CONNECT = 3  # seconds to be let in: name, connection, certificate and login together
 Node = tuple[str, int]
@@ -28,10 +28,10 @@ class Address:
     """Where and how to connect; nodes are sentinels if there is a service, else members of a cluster."""
 
     make: type[AbstractConnection]
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = field(repr=False)
     nodes: tuple[Node, ...] = ()
     service: str = ""
-    login: Mapping[str, str] = field(default_factory=dict)  # with sentinels
+    login: Mapping[str, str] = field(default_factory=dict, repr=False)  # with sentinels
     replicas: int = 0  # that must have what callers bring before they are answered
     patience: int = 1_000_000  # microseconds to wait for those
     evicting: bool = False  # whether a server that may evict jobs is put up with
@@ -53,7 +53,7 @@ def parse(url: str) -> Address:
             service, plain = _service(plain)
         options: dict[str, Any] = dict(parse_url(plain.geturl()))
     except (ValueError, KeyError):
-        raise ConfigError(f"This address of a Redis store is not understood: {shown(parts)}") from None
+        raise ConfigError(f"This address of a Redis store is not understood: {shown(url)}") from None
     if form == "cluster" and options.get("db"):
         raise ConfigError(f"A cluster has no database {options['db']}: leave the number out, a namespace is enough")
     if form:
@@ -62,20 +62,16 @@ def parse(url: str) -> Address:
     return _address(options, nodes, service, own)
 
 
-def shown(parts: SplitResult) -> str:
-    """An address without login and parameters."""
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
 def _address(options: dict[str, Any], nodes: tuple[Node, ...], service: str, own: dict[str, str]) -> Address:
     make = options.pop("connection_class", Connection)
     # Time limits are set around whole calls, and answers to scripts need no newer protocol.
     options |= {"socket_timeout": None, "socket_connect_timeout": CONNECT, "protocol": 2}
     try:
         make(**options)
-    except TypeError as error:
+    except TypeError:  # its text quotes what may be part of a password
         raise ConfigError(
-            f"The address has a parameter that is not known ({error}): see docs/operate/redis.md"
+            "The address has a parameter that is not known: see docs/operate/redis.md, and quote / ? # and @ in a password as "
+            "%2F %3F %23 %40"
         ) from None
     login = {word: own[f"sentinel_{word}"] for word in ("username", "password") if f"sentinel_{word}" in own}
     try:

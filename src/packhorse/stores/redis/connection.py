@@ -16,7 +16,7 @@ from packhorse.stores.redis.address import Address
 from packhorse.stores.redis.refusals import Kind, NotReached, broken, code_of, kind_of, may_be_elsewhere, refused
 from packhorse.stores.redis.scripts import Script
 from packhorse.stores.redis.topology import BROKEN, topology_of
-from packhorse.stores.redis.wire import PING, Wire, heard
+from packhorse.stores.redis.wire import Wire, heard
 
 CALL = 4  # seconds
 POOL = 8
@@ -39,6 +39,7 @@ LASTING = frozenset(
     )
 )
 Whole = Callable[[], bytes]  # a request with the text of its script
+DECLINED = None  # the answer of a short script that leaves the call to the whole one
 _PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
 
 
@@ -96,8 +97,7 @@ class Connections:
             self._quiet = asyncio.Event()
             await self._quiet.wait()
         for wire in self._idle:
-            while wire.busy:
-                await wire.send(PING, CALL)
+            await wire.caught_up(CALL)
 
     async def connect(self) -> Wire:
         """A connection outside the pool, for one who listens; to be given back with ``hang_up``."""
@@ -201,6 +201,8 @@ class Connections:
             wire = self._lend() or await self._topology.connect()
             sound = True  # also if the caller goes away: the line keeps count of the answers to come
             try:
+                if wire.busy:  # a call that was given up may be sent once more: it must not come after this one
+                    await wire.caught_up(CALL)
                 if lasting:
                     return await self._lasting(wire, request)
                 expected = wire.send(request, CALL)
@@ -241,6 +243,8 @@ class Connections:
         second = wire.expect(limit)
         answer = await heard(first)  # whatever is said of replicas after a refusal: nothing was written
         have = await second
+        if answer is DECLINED:
+            return answer  # nothing was written, so there is nothing for replicas to have
         if isinstance(have, ResponseError):
             raise DurabilityNotMet(
                 f"The server does not tell how many replicas have it ({have}): it is stored on the primary and a failover "

@@ -2,10 +2,12 @@
 
 import msgspec
 
-from packhorse.model.worker import Worker
+from packhorse.model.worker import Worker, stored_worker
 from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.packing import MOMENT
+
+_WORKER = msgspec.msgpack.Decoder(Worker)
 
 
 class Fleet:
@@ -22,9 +24,5 @@ class Fleet:
     async def workers(self) -> list[Worker]:
         """Answer the workers whose last beat is not over, by name."""
         rows = await self._keyspace.run("workers")
-        return sorted((_worker(row) for row in rows), key=lambda worker: (worker.name, worker.id))
-
-
-def _worker(row: bytes) -> Worker:
-    worker = msgspec.msgpack.decode(row[MOMENT.size :], type=Worker)
-    return msgspec.structs.replace(worker, seen=int(MOMENT.unpack_from(row)[0]))
+        said = [stored_worker(_WORKER, row[MOMENT.size :], int(MOMENT.unpack_from(row)[0])) for row in rows]
+        return sorted(filter(None, said), key=lambda worker: (worker.name, worker.id))

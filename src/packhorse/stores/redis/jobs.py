@@ -7,7 +7,19 @@ from typing import Any, NoReturn
 from packhorse.errors import OtherDatabase
 from packhorse.model.effect import Effect
 from packhorse.model.ids import JobId
-from packhorse.model.job import KEEP_DEAD, KEEP_DONE, LEASE, MAX_LOST, REMEMBER, Job, Keep, NewJob, Receipt, State
+from packhorse.model.job import (
+    KEEP_DEAD,
+    KEEP_DONE,
+    LEASE,
+    MAX_LOST,
+    REMEMBER,
+    Job,
+    Keep,
+    NewJob,
+    Pruned,
+    Receipt,
+    State,
+)
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts
@@ -67,7 +79,7 @@ class Jobs:
         edge.settlements(settlements)
         given = settlement_arguments(settlements)
         if ask is not None:
-            self._keyspace.asked = tuple([share.queue for share in ask.shares])
+            self._keyspace.asked[ask.worker] = tuple([share.queue for share in ask.shares])
         return exchange_of(await self._keyspace.run("exchange", **given, **ask_arguments(ask)), ask)
 
     async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
@@ -132,19 +144,23 @@ class Jobs:
             rows += (lease.id, lease.token, progress)
         return [_NOTED[letter] for letter in await self._keyspace.run("note", notes=rows)]
 
-    async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
-        """Register interest in the end of jobs for a time, and answer those that have ended already."""
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, Job | None]:
+        """Register interest in the end of jobs for a time, and answer those that have ended already, and None for unknown ones."""
         edge.ttl(ttl)
         edge.ids(ids)
         if not ids:
-            return []
+            return {}
         over = await self._keyspace.run("watch", ttl=ttl, targets=list(ids))
-        return [job for job in await self.get(over) if job is not None and job.state.ended]
+        found = zip(over, await self.get(over), strict=True)
+        return {id: job for id, job in found if job is None or job.state.ended}  # noqa: A001
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int) -> Pruned:
         """Remove records and results of ended jobs beyond their keep, oldest first, at most as many as the limit."""
         edge.limit(limit)
-        return int(await self._keyspace.run("prune", limit=limit, remember_chosen=REMEMBER, remember_other=10 * LEASE))
+        jobs, others, more = await self._keyspace.run(
+            "prune", limit=limit, remember_chosen=REMEMBER, remember_other=10 * LEASE
+        )
+        return Pruned(jobs, others, bool(more))
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
         """Remove jobs with all that belongs to them, whatever their state, and say which were there."""
@@ -179,6 +195,6 @@ def counts_of(fields: Sequence[bytes]) -> dict[str, Counts]:
     counts: dict[str, dict[State, int]] = defaultdict(dict)
     for field, number in zip(fields[::2], fields[1::2], strict=True):
         if field:
-            queue, _, state = field.decode().rpartition("\x1f")
+            queue, _, state = field.decode(errors="replace").rpartition("\x1f")
             counts[queue][State(state)] = int(number)
     return dict(counts)

@@ -22,7 +22,7 @@ class Keyspace:
         # Scripts name two keys that are never there. A cluster node refuses to run on such while the slot is moved to
         # another one; the keys that scripts do use may be on either side then.
         self._keys = (self.tag, self.key("door"))
-        self.asked: tuple[str, ...] = ()
+        self.asked: dict[bytes, tuple[str, ...]] = {}  # the queues of each worker's last ask
         self._clock = clock
         self._events = int(events)
         self._scripts = scripts or shipped()

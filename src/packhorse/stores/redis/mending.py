@@ -26,6 +26,7 @@ class Mending:
     def __init__(self, keyspace: Keyspace) -> None:
         self._keyspace = keyspace
         self._next = self._search = 0
+        self._place = b"0"  # among the queues whose numbers are compared, some at each look
 
     async def look(self) -> list[str]:
         """One look, if it is time for one; answers what was put right."""
@@ -52,11 +53,14 @@ class Mending:
             missing = [job for job in ids if job not in lined]
             for first in range(0, len(missing), TARGETS):
                 said += (await self._mend(missing[first : first + TARGETS]))[1]
-        said += (await self._mend((NOBODY,)))[1]  # the numbers, also if no job was looked at
-        return [*said, "counts"]
+        self._place = b"0"
+        while True:  # the numbers of all queues, also if no job was looked at
+            said += (await self._mend((NOBODY,)))[1]
+            if self._place == b"0":
+                return [*said, "counts"]
 
     async def _mend(self, ids: Sequence[JobId]) -> tuple[bool, list[str]]:
-        fits, mended = await self._keyspace.run("mend", lease=LEASE, targets=list(ids))
+        fits, self._place, mended = await self._keyspace.run("mend", lease=LEASE, place=self._place, targets=list(ids))
         jobs = zip(mended[::2], mended[1::2], strict=True)
         return fits == b"1", [f"job {id_text(job)} {wrong.decode()}" for job, wrong in jobs]
 

@@ -1,5 +1,6 @@
 """Jobs as the server keeps them, packed and unpacked; ``lua/prelude/rows.lua`` says how."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
@@ -9,18 +10,19 @@ from zlib import crc32
 import msgspec
 
 from packhorse.errors import UndecodablePayload
-from packhorse.model.job import Failure, Job, Keep, NewJob, State, Until
+from packhorse.model.job import Failure, Job, Keep, NewJob, State, Until, stored_failure
 from packhorse.model.lease import Lease
-from packhorse.model.reason import DeadReason, WaitReason
+from packhorse.model.reason import reason_of
 
 MOMENT = Struct(">d")
+SPAN = Struct(">dd")
 COUNTERS = Struct(">IH")
 ID = Struct("16s")
 _TRY = Struct(">16sIdI")
 _SCOPES = {Until.WINDOW: "w", Until.STARTED: "s", Until.FINISHED: "f"}
 _PLACES = {ord("r"): State.READY, ord("s"): State.SCHEDULED, ord("w"): State.WAITING, ord("l"): State.RUNNING}
 _VERDICTS = {ord("d"): State.DONE, ord("k"): State.DEAD, ord("c"): State.CANCELLED}
-_failure = msgspec.json.Decoder(Failure)
+Given = tuple[bytes, bytes, int, int, int, int, int]  # id, token, claimed, until, attempt, losses, fence
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -38,6 +40,7 @@ class Head(msgspec.Struct, frozen=True):
     children: int = 0
 
 
+UNREADABLE = Head("?", 0, "?", None, 0)
 _FORMS = {ord("1"): 9, ord("2"): 21}  # where the part that the client made begins
 _SALT = 8
 
@@ -99,8 +102,12 @@ def plain_wishes(jobs: Sequence[NewJob]) -> list[bytes] | None:
 
 @lru_cache(maxsize=8192)
 def _head(text: bytes) -> Head:
-    fields = text[1:].decode().split("\x1f")
-    lane, limit = (fields.pop(0), fields.pop(0)) if text[:1] in b"xs" else ("", "1")
+    return _parsed(text.decode())
+
+
+def _parsed(text: str) -> Head:
+    fields = text[1:].split("\x1f")
+    lane, limit = (fields.pop(0), fields.pop(0)) if text[:1] in "xs" else ("", "1")
     queue, priority, task, tenant, headers, *rest = fields
     parent, unique, _, _, children = rest or ("", "", "", "", "0")
     return Head(
@@ -136,9 +143,9 @@ def since_of(record: bytes) -> int:
     return _moment(record, 1) if record[0] == ord("1") else max(_moment(record, 1), _moment(record, 9))
 
 
-def lease_of(given: tuple[bytes, bytes, int, int, int], record: bytes) -> Lease:
-    """One lease out of a claim: its id, token, end, attempt and losses, and the record of the job."""
-    job, token, until, attempt, lost = given
+def lease_of(given: Given, record: bytes) -> Lease:
+    """One lease out of a claim, of what was given and the record of the job."""
+    job, token, claimed, until, attempt, lost, fence = given
     head, headers, payload = _opened(record)
     return Lease(
         id=job,
@@ -154,11 +161,60 @@ def lease_of(given: tuple[bytes, bytes, int, int, int], record: bytes) -> Lease:
         born=_moment(record, 1),
         lane=head.lane,
         parent=head.parent,
+        claimed=claimed,
+        fence=fence,
     )
 
 
+def lease_or_fault(given: Given, record: bytes) -> Lease:
+    """The lease of a job whose record may not be one that can be opened; then it says why."""
+    try:
+        return lease_of(given, record)
+    except Exception as error:  # noqa: BLE001 - records may come from other languages and newer releases
+        job, token, claimed, until, attempt, lost, fence = given
+        head = _shown_head(record)
+        return Lease(
+            id=job, token=token, claimed=claimed, until=until, task=head.task, queue=head.queue, payload=b"",
+            headers=b"{}", priority=head.priority, attempt=attempt, lost=lost, born=0, fence=fence,
+            fault=f"The record of the job cannot be opened: {error}",
+        )  # fmt: skip
+
+
 def job_of(id: bytes, packed: Sequence[Any]) -> Job:
-    """All that is known of a job, out of what the server has in several places."""
+    """All that is known of a job; of one that cannot be opened what can be shown, with replacements for bad bytes."""
+    try:
+        return _job_of(id, packed)
+    except Exception:  # noqa: BLE001 - one bad record must not hide the others
+        return _shown_job(id, packed)
+
+
+def _shown_job(id: bytes, packed: Sequence[Any]) -> Job:
+    record, row, end, _, progress, delivered, score = packed
+    head = _shown_head(record)
+    standing: dict[str, Any] = {"state": State.SCHEDULED if score else State.READY, "since": 0}
+    for read, texts in ((_ended, (end,)), (_live, (row, record, score))):
+        with contextlib.suppress(Exception):
+            if texts[0]:
+                standing = read(*texts)
+                break
+    return Job(
+        id=id, task=head.task, queue=head.queue, payload=b"", headers=b"{}", priority=head.priority, born=0,
+        tenant=head.tenant, lane=head.lane, lane_limit=head.lane_limit, parent=head.parent, unique=head.unique,
+        delivered=int(delivered), progress=progress, **{"children": head.children, **standing},
+    )  # fmt: skip
+
+
+def _shown_head(record: bytes) -> Head:
+    """The head of a record as far as it can be read."""
+    first = _FORMS.get(record[0] if record else 0, _FORMS[ord("2")])
+    stop = record.find(b"\x1e", first)
+    try:
+        return _parsed(record[first:stop].decode(errors="replace")) if stop > 0 else UNREADABLE
+    except ValueError:
+        return UNREADABLE
+
+
+def _job_of(id: bytes, packed: Sequence[Any]) -> Job:
     record, row, end, tries, progress, delivered, score = packed
     head, headers, payload = _opened(record)
     standing = _ended(end) if end else _live(row, record, score)
@@ -190,7 +246,7 @@ def _ended(row: bytes) -> dict[str, Any]:
         "since": _moment(row, 17),
         "attempt": attempt,
         "lost": lost,
-        "reason": DeadReason(reason.decode()) if reason else None,
+        "reason": reason_of(reason.decode(errors="replace")),
         "result": result[1:] if result else None,
     }
 
@@ -203,7 +259,8 @@ def _live(row: bytes, record: bytes, score: bytes) -> dict[str, Any]:
     tail = row[row.index(b"\x1e", 44) + 2 : -1]
     found: dict[str, Any] = {"state": _PLACES[row[32]], "attempt": attempt, "lost": lost}
     if found["state"] is State.RUNNING:
-        found |= {"worker": row[16:32], "cancelling": row[33] > ord("1")}
+        found |= {"worker": row[16:32], "cancelling": row[33] > ord("1"), "until": int(float(score)) if score else None}
+        return found | {"since": _moment(tail, 0)}
     if found["state"] is State.WAITING:
         found |= _waiting(tail)
     return found | {"since": int(float(score)) if score else _moment(tail, 0)}
@@ -211,7 +268,10 @@ def _live(row: bytes, record: bytes, score: bytes) -> dict[str, Any]:
 
 def _waiting(tail: bytes) -> dict[str, Any]:
     reason, children, _, _, _, detail = tail[8:].split(b"\x1f", 5)
-    found: dict[str, Any] = {"reason": WaitReason(reason.decode()), "detail": detail.decode()}
+    found: dict[str, Any] = {
+        "reason": reason_of(reason.decode(errors="replace")),
+        "detail": detail.decode(errors="replace"),
+    }
     return found | {"children": int(children)} if reason == b"children" else found
 
 
@@ -221,8 +281,7 @@ def _failures(packed: bytes) -> Iterator[Failure]:
         _, attempt, moment, size = _TRY.unpack_from(packed, at)
         at += _TRY.size
         if size:
-            found = _failure.decode(packed[at : at + size])
-            yield msgspec.structs.replace(found, attempt=attempt, at=int(moment))
+            yield stored_failure(packed[at : at + size], attempt, int(moment))
         at += size
 
 

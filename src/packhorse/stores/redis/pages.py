@@ -13,6 +13,7 @@ from packhorse.model.ids import JobId
 from packhorse.model.job import Job, State
 from packhorse.model.page import Filter, Page
 from packhorse.stores.redis.keyspace import Keyspace
+from packhorse.stores.redis.packing import UNREADABLE
 
 _VERDICTS = {State.DONE: "d", State.DEAD: "k", State.CANCELLED: "c"}
 _SCORED = {State.SCHEDULED: ("due", 4), State.WAITING: ("waits", 0), State.RUNNING: ("leases", 0)}
@@ -20,14 +21,17 @@ _STATES = tuple(State)
 
 
 class Spot(msgspec.Struct, frozen=True, array_like=True):
-    """A state of a queue and how far it was looked through; running jobs of all queues stand in one place."""
+    """A state of a queue and how far it was looked through; running jobs of all queues stand in one place.
+
+    The queue is as the server has it: other programs may have made one whose name is not UTF-8.
+    """
 
     state: State
-    queue: str
+    queue: bytes
     position: tuple[bytes | int, ...] = ()
 
     @property
-    def rank(self) -> tuple[int, str]:
+    def rank(self) -> tuple[int, bytes]:
         """Spots are visited in this order."""
         return _STATES.index(self.state), self.queue
 
@@ -75,10 +79,10 @@ class Pages:
         fields = await self._keyspace.read("HGETALL", "counts")
         spots = set()
         for field, number in zip(fields[::2], fields[1::2], strict=True):
-            queue, _, word = field.decode().rpartition("\x1f")
-            if word and int(number) > 0 and filter.queue in (None, queue) and filter.state in (None, word):
-                state = State(word)
-                spots.add(Spot(state, "" if state is State.RUNNING else queue))
+            queue, _, word = field.rpartition(b"\x1f")
+            state = State(word.decode()) if word and int(number) > 0 else None
+            if state and filter.queue in (None, queue.decode(errors="replace")) and filter.state in (None, state):
+                spots.add(Spot(state, b"" if state is State.RUNNING else queue))
         if first is None:
             return sorted(spots, key=lambda spot: spot.rank)
         return [first, *sorted((spot for spot in spots if spot.rank > first.rank), key=lambda spot: spot.rank)]
@@ -89,7 +93,9 @@ class Pages:
         return [
             (job, spot)
             for job, (_, spot) in zip(jobs, look.found, strict=True)
-            if job is not None and job.state is spot.state and spot.queue in ("", job.queue)
+            if job is not None
+            and job.state is spot.state
+            and (not spot.queue or job.queue in (spot.queue.decode(errors="replace"), UNREADABLE.queue))
         ]
 
     async def _look(self, spot: Spot, limit: int) -> Look:

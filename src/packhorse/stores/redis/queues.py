@@ -27,9 +27,9 @@ class Queues:
     async def stats(self) -> list[QueueStats]:
         """Answer every queue by name, with its counts, whether it is paused, its oldest ready and its next due moment."""
         fields, paused, moments = await self._keyspace.run("stats")
-        counts, still = counts_of(fields), {queue.decode() for queue in paused}
+        counts, still = counts_of(fields), {queue.decode(errors="replace") for queue in paused}
         times = {
-            queue.decode(): (int(ready) if ready else None, int(due) if due else None)
+            queue.decode(errors="replace"): (int(ready) if ready else None, int(due) if due else None)
             for queue, ready, due in zip(moments[::3], moments[1::3], moments[2::3], strict=True)
         }
         return [

@@ -114,7 +114,9 @@ def refused(error: BaseException, *, known: bool) -> Exception:
     """The server answered and said no. What it says of a login at first is a mistake; later it may be mended."""
     code = code_of(error)
     if not code:
-        return StoreError(f"The server failed the call: {error}; repeating it will not help")
+        return StoreError(
+            f"The server failed the call, perhaps half way: {error}; look what is stored before you repeat it with the same ids"
+        )
     kind, advice = _TABLE[code]
     words = f"{advice}; nothing was written ({error})"  # a script writes nothing before its first refusal
     if code == "OOM":

@@ -20,7 +20,20 @@ import msgspec
 
 from packhorse.stores.redis.prelude import Prelude
 
-PRELUDE = ("call", "basics", "mirrors", "rows", "places", "records", "streams", "ends", "births", "effects", "mending")
+PRELUDE = (
+    "call",
+    "basics",
+    "asks",
+    "mirrors",
+    "rows",
+    "places",
+    "records",
+    "streams",
+    "ends",
+    "births",
+    "effects",
+    "mending",
+)
 _PACKAGE = "packhorse.stores.redis"
 _ARGUMENTS = re.compile(r"^-- args: (.+)$", re.MULTILINE)
 _BORDER = re.compile(r"\b(commit|conclude)\w*\(")

@@ -9,7 +9,17 @@ from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.job import KEEP_DONE, Failure, Keep
 from packhorse.model.lease import Ask, Exchange, Lease, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Wait
-from packhorse.stores.redis.packing import COUNTERS, ID, MOMENT, keep_text, lease_of, since_of, wish
+from packhorse.stores.redis.packing import (
+    COUNTERS,
+    ID,
+    MOMENT,
+    SPAN,
+    keep_text,
+    lease_of,
+    lease_or_fault,
+    since_of,
+    wish,
+)
 
 _VERDICTS = {
     ord("W"): Verdict.WRITTEN,
@@ -49,8 +59,8 @@ def outcome_text(outcome: Again | Wait | Dead | Cancelled | Held, keeps: Keeps) 
             return f"w\0\0{reason.value}\x1f{children or ''}\x1f{about}\x1f{detail}".encode()
         case Dead(reason, error, keep):
             return b"k" + keeps.number(keep) + reason.value.encode() + b"\x1f" + _failure(error)
-        case Cancelled(keep):
-            return b"c" + keeps.number(keep)
+        case Cancelled(keep, error):
+            return b"c" + keeps.number(keep) + _failure(error)
         case Held(step):
             return b"h\0\0%d" % step
         case _:
@@ -116,18 +126,27 @@ def verdicts_of(letters: bytes) -> list[Verdict]:
 def ask_arguments(ask: Ask | None) -> dict[str, Any]:
     """Who asks, and shares as flat rows."""
     if ask is None:
-        return {"worker": "", "token": "", "lease": 0, "shares": []}
+        return {"worker": "", "token": "", "lease": 0, "number": 0, "again": "", "max_bytes": 0, "shares": []}
     shares: list[Any] = []
     for share in ask.shares:
         shares += (share.queue, share.count, "" if share.most is None else share.most)
-    return {"worker": ask.worker, "token": ask.token, "lease": ask.lease, "shares": shares}
+    again = "1" if ask.again else ""
+    return {
+        "worker": ask.worker,
+        "token": ask.token,
+        "lease": ask.lease,
+        "number": ask.number,
+        "again": again,
+        "max_bytes": ask.max_bytes,
+        "shares": shares,
+    }
 
 
 def exchange_of(answer: Sequence[Any], ask: Ask | None) -> Exchange:
     """The answer as values."""
-    now, verdicts, ids, counters, untils, sinces, more, next_due, records = answer
+    now, verdicts, ids, counters, spans, sinces, more, next_due, records, fence = answer
     moment = int(now)
-    leases = () if ask is None else _leases(ask, moment, ids, counters, untils, records)
+    leases = () if ask is None else _leases(ask, moment, ids, counters, spans, records, int(fence))
     if sinces:
         leases = _best_first(leases, sinces, records)
     return Exchange(
@@ -139,23 +158,32 @@ def exchange_of(answer: Sequence[Any], ask: Ask | None) -> Exchange:
     )
 
 
-def _leases(ask: Ask, now: int, ids: bytes, counters: bytes, untils: bytes, records: list[bytes]) -> tuple[Lease, ...]:
+def _leases(
+    ask: Ask, now: int, ids: bytes, counters: bytes, spans: bytes, records: list[bytes], fence: int
+) -> tuple[Lease, ...]:
+    """Leases of one claim; those of an earlier one have spans of their own: when claimed, and until when."""
     token, until = ask.token, now + ask.lease
-    ends = [int(end) for (end,) in MOMENT.iter_unpack(untils)] if untils else [until] * len(records)
-    return tuple(
-        [
-            lease_of((job, token, end, attempt, lost), record)
-            for (job,), end, record, (attempt, lost) in zip(
-                ID.iter_unpack(ids), ends, records, COUNTERS.iter_unpack(counters), strict=True
-            )
+    given = [
+        (job, token, now, until, attempt, lost, fence)
+        for (job,), (attempt, lost) in zip(ID.iter_unpack(ids), COUNTERS.iter_unpack(counters), strict=True)
+    ]
+    if spans:
+        given = [
+            (job, token, int(claimed), int(end), attempt, lost, fence)
+            for (job, _, _, _, attempt, lost, _), (claimed, end) in zip(given, SPAN.iter_unpack(spans), strict=True)
         ]
-    )
+    try:
+        return tuple([lease_of(one, record) for one, record in zip(given, records, strict=True)])
+    except Exception:  # noqa: BLE001 - the leases are taken: what is wrong with one record costs only that one
+        return tuple([lease_or_fault(one, record) for one, record in zip(given, records, strict=True)])
 
 
 def _best_first(leases: tuple[Lease, ...], sinces: list[bytes], records: list[bytes]) -> tuple[Lease, ...]:
     """Several queues gave: by priority, then by the moment of becoming ready, then in the order they gave."""
 
     def rank(n: int) -> tuple[int, int]:
+        if leases[n].fault:
+            return leases[n].priority, 0
         return leases[n].priority, int(MOMENT.unpack(sinces[n])[0]) if sinces[n] else since_of(records[n])
 
     return tuple(leases[n] for n in sorted(range(len(leases)), key=rank))

@@ -111,8 +111,10 @@ class RedisStore:
         """Put right what was touched by hand, and answer what that was: use leaves nothing behind."""
         return await self._mending.look()
 
-    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
+    def wakes(
+        self, topic: Topic, leaving: Leaving | None = None, worker: bytes | None = None
+    ) -> AsyncIterator[Exchange | None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
         if topic is Topic.WORK and leaving is not None:
-            return wakes.work(self._keyspace, leaving)
+            return wakes.work(self._keyspace, leaving, worker)
         return self._bells[topic].heard()

@@ -34,7 +34,13 @@ class Streams:
 
 
 def _event(stream: str, entry: bytes, fields: Sequence[bytes]) -> Event:
+    """An entry as an event; what cannot be read of one that somebody else wrote is left empty."""
     found = dict(zip(fields[::2], fields[1::2], strict=True))
-    key = found.get(b"k")
-    moment = int(MOMENT.unpack(found[b"t"])[0])
-    return Event(stream, int(entry.partition(b"-")[0]), moment, found[b"d"], None if key is None else key.decode())
+    moment, key = found.get(b"t", b""), found.get(b"k")
+    return Event(
+        stream,
+        int(entry.partition(b"-")[0]),
+        int(MOMENT.unpack(moment)[0]) if len(moment) == MOMENT.size else 0,
+        found.get(b"d", b""),
+        None if key is None else key.decode(errors="replace"),
+    )

@@ -6,6 +6,7 @@ marker first: an exchange that is sent behind is made the moment there is work, 
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from hiredis import pack_command
@@ -45,7 +46,9 @@ class Bell:
         """Yield at every ring, until the store is closed."""
         ear = asyncio.Event()
         self._ears.add(ear)
-        task = self._task = self._task or asyncio.create_task(self._ring())
+        if self._task is None or self._task.done():  # it failed, and not all who listened have noticed yet
+            self._task = asyncio.create_task(self._ring())
+        task = self._task
         try:
             while True:
                 await ear.wait()
@@ -80,16 +83,19 @@ class Bell:
             ear.set()
 
 
-async def work(keyspace: Keyspace, leaving: Leaving | None = None) -> AsyncIterator[Exchange | None]:
-    """A marker for one of the queues that were last asked for, or for any queue if none was."""
+async def work(
+    keyspace: Keyspace, leaving: Leaving | None = None, worker: bytes | None = None
+) -> AsyncIterator[Exchange | None]:
+    """A marker for one of the queues that this worker, or anybody here, last asked for; for any queue if none was."""
     most = BLOCKED if leaving is None else STANDING
 
     async def marker(wire: Wire) -> Hints:
-        queues = keyspace.asked or await _known(keyspace)
+        asked = keyspace.asked.get(worker, ()) if worker else sorted({*chain.from_iterable(keyspace.asked.values())})
+        queues = asked or await _known(keyspace)
         if not queues:
             await SYSTEM.sleep(round(UNKNOWN * 1_000_000))
             return ()
-        wait = most if keyspace.asked else UNKNOWN
+        wait = most if asked else UNKNOWN
         keys = [keyspace.key("wake", queue) for queue in queues]
         found = _send(wire, wait + most, "BLPOP", *keys, wait)
         if leaving is not None:
@@ -103,8 +109,12 @@ async def work(keyspace: Keyspace, leaving: Leaving | None = None) -> AsyncItera
                 return (await left.answer(),)
         return HINT if await heard(found) is not None else ()
 
-    async for hint in _listening(keyspace, marker):
-        yield hint
+    try:
+        async for hint in _listening(keyspace, marker):
+            yield hint
+    finally:
+        if worker is not None:
+            keyspace.asked.pop(worker, None)
 
 
 class _Left:
@@ -172,7 +182,7 @@ async def _listening(keyspace: Keyspace, listen: Listen) -> AsyncIterator[Exchan
 
 async def _known(keyspace: Keyspace) -> list[str]:
     fields = await keyspace.read("HKEYS", "counts")
-    return sorted({field.decode().rpartition("\x1f")[0] for field in fields if field})
+    return sorted({field.decode(errors="replace").rpartition("\x1f")[0] for field in fields if field})
 
 
 async def _heard(wire: Wire) -> Any:

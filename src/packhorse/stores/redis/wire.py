@@ -1,6 +1,8 @@
 """One line to the server: the driver makes it and logs in, then requests go out as bytes and answers come in order.
 
 A call through the driver's streams costs more than what the server does for it. Here it is a write and one future.
+A large request is written in pieces, as fast as the server takes them, so that the loop is free in between. Time limits
+are limits of silence: as long as bytes move, in either direction, nobody gives up.
 Whoever gives up waiting leaves its place in the order, so its answer is thrown away when it comes and the line stays in
 step. What goes wrong is an answer too: a line that breaks gives its error to all who wait.
 """
@@ -17,8 +19,10 @@ from redis.exceptions import ConnectionError as Disconnected
 from redis.exceptions import InvalidResponse, NoScriptError, RedisError
 
 from packhorse.stores.redis.refusals import not_reached
+from packhorse.stores.sockets import show_progress
 
 PING = pack_command(("PING",))
+PIECE = 256 << 10  # bytes given to the transport at once
 _NOTHING = object()  # the parser's word for an answer that is not there yet
 
 
@@ -52,7 +56,10 @@ class Wire(asyncio.Protocol):
             replyError=connection._parser.parse_error,
             notEnoughData=_NOTHING,
         )
-        self._expected: deque[tuple[asyncio.Future[Any] | _Left, float]] = deque()
+        self._expected: deque[tuple[asyncio.Future[Any] | _Left, float, float]] = deque()  # its deadline and its limit
+        self._unsent: deque[memoryview] = deque()
+        self._full = False  # the transport takes no more for now
+        self._moved = -math.inf  # when bytes last moved while an answer was expected
         self._unasked: deque[Any] = deque()
         self._error: Exception | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -60,6 +67,7 @@ class Wire(asyncio.Protocol):
         self._lost = self._loop.create_future()
         self._transport = self._writer.transport
         self._transport.set_protocol(self)
+        show_progress(self._transport)
         if reader.at_eof() or reader._buffer:  # type: ignore[attr-defined]
             self._transport.abort()
             raise not_reached(Disconnected("The server hung up, or spoke unasked."))
@@ -75,11 +83,25 @@ class Wire(asyncio.Protocol):
         return bool(self._expected)
 
     def send(self, request: bytes, limit: float) -> asyncio.Future[Any]:
-        """Send a request; what is answered within so many seconds, refusals and broken lines too, is the result."""
+        """Send a request; its answer, refusals and broken lines too, is the result. The limit is in seconds of silence."""
         answer = self.expect(limit)
         if self._error is None:
-            self._transport.write(request)
+            self._write(request)
         return answer
+
+    def _write(self, request: bytes) -> None:
+        if len(request) <= PIECE and not self._unsent:
+            self._transport.write(request)
+            return
+        self._unsent.append(memoryview(request))
+        self._write_pieces()
+
+    def _write_pieces(self) -> None:
+        while self._unsent and not self._full:
+            request = self._unsent.popleft()
+            if len(request) > PIECE:
+                self._unsent.appendleft(request[PIECE:])
+            self._transport.write(request[:PIECE])
 
     def expect(self, limit: float) -> asyncio.Future[Any]:
         """The answer after those that are expected already."""
@@ -90,7 +112,7 @@ class Wire(asyncio.Protocol):
             answer.set_result(self._error)
         else:
             deadline = self._loop.time() + limit
-            self._expected.append((answer, deadline))
+            self._expected.append((answer, deadline, limit))
             if deadline < self._due:
                 self._arm(deadline)
         return answer
@@ -100,14 +122,19 @@ class Wire(asyncio.Protocol):
         left = _Left(self, whole, limit)
         if not answer.cancelled():
             left.set_result(answer.result())  # it came just before its caller went
-        for place, (expected, deadline) in enumerate(self._expected):
+        for place, (expected, deadline, its) in enumerate(self._expected):
             if expected is answer:
-                self._expected[place] = (left, deadline)
+                self._expected[place] = (left, deadline, its)
+
+    async def caught_up(self, limit: float) -> None:
+        """Wait until no answer is to come any more; the server answers in order."""
+        while self.busy:
+            await self.send(PING, limit)
 
     def ping(self) -> None:
         """Make the server say something; it is heard by who expects something already."""
         if self._error is None:
-            self._transport.write(PING)
+            self._write(PING)
 
     def hang_up(self) -> None:
         """The end of the line, for those who still wait as well."""
@@ -127,7 +154,7 @@ class Wire(asyncio.Protocol):
     def _look(self) -> None:
         self._due, self._alarm = math.inf, None
         if self._expected:
-            deadline = min(limit for _, limit in self._expected)
+            deadline = min([max(deadline, self._moved + limit) for _, deadline, limit in self._expected])
             if deadline <= self._loop.time():
                 self._fail(TimeoutError("no answer in time"))
             else:
@@ -136,9 +163,10 @@ class Wire(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         self._error = self._error or error
         expected, self._expected = self._expected, deque()
-        for answer, _ in expected:
+        for answer, *_ in expected:
             if not answer.done():
                 answer.set_result(self._error)
+        self._unsent.clear()
         self._transport.abort()
 
     # -- called by the transport
@@ -149,13 +177,24 @@ class Wire(asyncio.Protocol):
         try:
             while (said := self._answers.gets()) is not _NOTHING:
                 if self._expected:
-                    answer, _ = self._expected.popleft()
+                    answer, _, _ = self._expected.popleft()
                     if not answer.done():
                         answer.set_result(said)
                 else:
                     self._unasked.append(said)
         except RedisError as error:
             self._fail(error)
+        if self._expected:
+            self._moved = self._loop.time()
+
+    def pause_writing(self) -> None:
+        """Keep what is unsent."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """Send more of it: the server has taken what it was sent."""
+        self._full, self._moved = False, self._loop.time()
+        self._write_pieces()
 
     def eof_received(self) -> None:
         """The server hung up."""

@@ -6,12 +6,19 @@ from typing import Any, NamedTuple
 from packhorse.model.event import Change
 from packhorse.model.ids import Token
 from packhorse.model.job import State
-from packhorse.model.lease import Ask, Exchange, Lease
-from packhorse.stores.sqlite.lanes import admit
+from packhorse.model.lease import Ask, Exchange, Lease, Settlement
+from packhorse.model.outcome import Again
+from packhorse.stores.sqlite.lanes import admit_due
 from packhorse.stores.sqlite.place import Flag, Spot, facts, leave
-from packhorse.stores.sqlite.step import SQL, Step, as_json
+from packhorse.stores.sqlite.settle import Settling
+from packhorse.stores.sqlite.step import SQL, Step, Unreadable, as_json
 
 Row = tuple[Any, ...]  # seq, priority, since, number, attempt, lost, flags, then what the record says
+PAYLOAD, HEADERS = 9, 10  # where these stand in a row
+READ_FIRST = 32  # rows
+
+
+_FAULT = "The record of the job cannot be opened: a name in it is not UTF-8 text"
 
 
 class Claim(NamedTuple):
@@ -24,13 +31,17 @@ class Claim(NamedTuple):
 
 def claim(step: Step, ask: Ask) -> Claim:
     """Lease ready jobs; the same ask again gives what it still holds."""
-    last = step.row(SQL.last_ask, ask.worker)
-    if last is not None and last[0] == ask.token:  # never anew: an old holder must not share a token with a new one
-        return Claim(_held(step, ask), *_outlook(step, ask, _giving(step, ask)))
+    token, number, fence = step.row(SQL.last_ask, ask.worker) or (None, 0, 0)
     giving = _giving(step, ask)
-    leases = _shared_out(step, ask, giving)
+    if token == ask.token:  # never anew: an old holder must not share a token with a new one
+        return Claim(_held(step, ask, fence), *_outlook(step, ask, giving))
+    if ask.number < number:  # too late: nobody waits for its answer any more
+        return Claim((), *_outlook(step, ask, giving))
+    fence = step.next()
+    leases = _shared_out(step, ask, giving, fence)
+    if leases or ask.again:
+        step.run(SQL.remember_ask, ask.worker, ask.token, step.now, ask.number, fence)
     if leases:
-        step.run(SQL.remember_ask, ask.worker, ask.token, step.now)
         step.changed(Change.CLAIMED, [lease.id for lease in leases])
     return Claim(tuple(leases), *_outlook(step, ask, giving))
 
@@ -39,7 +50,7 @@ def nothing(step: Step, ask: Ask) -> Exchange | None:
     """The answer to an ask for which there is nothing, found by looking only; None if there may be something."""
     last = step.row(SQL.last_ask, ask.worker)
     more, next_due = _outlook(step, ask, _giving(step, ask))
-    if more or (last is not None and last[0] == ask.token):
+    if more or ask.again or (last is not None and last[0] == ask.token):
         return None
     return Exchange((), (), False, next_due, step.now)
 
@@ -61,26 +72,27 @@ def _giving(step: Step, ask: Ask) -> set[str]:
     return {share.queue for share in ask.shares}.difference(name for (name,) in step.rows(SQL.paused))
 
 
-def _shared_out(step: Step, ask: Ask, giving: set[str]) -> list[Lease]:
+def _shared_out(step: Step, ask: Ask, giving: set[str], fence: int) -> list[Lease]:
     """Each queue its share; what one cannot fill goes to the others, up to their most."""
     for queue in giving:
         come_due(step, queue)
-    left = ask.total
+    left, room = ask.total, Room(ask.max_bytes)
     got: dict[str, list[Row]] = {}
     for share in ask.shares:
-        got[share.queue] = _take(step, ask, share.queue, share.count) if share.queue in giving else []
+        got[share.queue] = _take(step, ask, share.queue, share.count, room) if share.queue in giving else []
         left -= len(got[share.queue])
     for share in ask.shares:
         full = len(got[share.queue]) == share.count
-        room = left if share.most is None else min(left, share.most - share.count)
-        if full and room > 0 and share.queue in giving:
-            more = _take(step, ask, share.queue, room)
+        extra = left if share.most is None else min(left, share.most - share.count)
+        if full and extra > 0 and share.queue in giving:
+            more = _take(step, ask, share.queue, extra, room)
             got[share.queue] += more
             left -= len(more)
     found = [(row, queue) for queue, rows in got.items() for row in rows]
     if len(ask.shares) > 1:
         found.sort(key=_order)
-    return _leases(found, ask.token, step.now + ask.lease)
+    until = step.now + ask.lease
+    return [_lease(ask.token, step.now, until, fence, queue, row) for row, queue in found]
 
 
 def _order(found: tuple[Row, str]) -> Row:
@@ -92,38 +104,79 @@ def come_due(step: Step, queue: str) -> None:
     rows = step.rows(SQL.due_now, queue, step.now)
     if not rows:
         return
-    spots = [(Spot(seq, queue, priority, *rest), since) for seq, queue, priority, since, *rest in rows]
-    laned = [spot.seq for spot, _ in spots if spot.flags & Flag.LANE]
+    spots = [(Spot(seq, queue, priority, *rest), since) for seq, _, queue, priority, since, *rest in rows]
+    asking = [(spot, since) for spot, since in spots if spot.flags & (Flag.LANE | Flag.SLOT) == Flag.LANE]
+    if plain := [spot.seq for spot, _ in spots if spot.flags & (Flag.LANE | Flag.SLOT) != Flag.LANE]:
+        step.run(SQL.ready_due, as_json(plain))
+        step.count(queue, State.READY, len(plain))
+        step.work = True
     leave(step, State.SCHEDULED, [spot for spot, _ in spots])
-    admit(step, spots, facts(step, laned) if laned else {})
+    if asking:
+        admit_due(step, asking, facts(step, [spot.seq for spot, _ in asking]))
+        asked = {spot.seq for spot, _ in asking}
+        step.run(SQL.number_laned, as_json([row[:2] for row in rows if row[0] in asked]))
 
 
-def _take(step: Step, ask: Ask, queue: str, count: int) -> list[Row]:
-    rows: list[Row] = step.rows(SQL.pick, queue, count) if count else []
-    if not rows:
-        return []
-    step.run(SQL.lease, queue, len(rows), step.now + ask.lease, ask.token, ask.worker)
+class Room:
+    """The bytes that an ask has left; the first job fits in any case, and after one that does not none does."""
+
+    def __init__(self, most: int) -> None:
+        self._left, self._first, self.over = most, True, False
+
+    def fitting(self, sizes: Sequence[int]) -> int:
+        """How many of these fit, before the first that does not."""
+        total = sum(sizes)
+        if total > self._left:
+            for place, size in enumerate(sizes):
+                self._left -= size
+                if self._left < 0 and not (self._first and place == 0):
+                    self.over = True
+                    return place
+        else:
+            self._left -= total
+        self._first = self._first and not sizes
+        return len(sizes)
+
+
+def _take(step: Step, ask: Ask, queue: str, count: int, room: Room) -> list[Row]:
+    """Lease jobs of a queue that fit, and read few that do not: some at first, then several times as many."""
+    taken: list[Row] = []
+    wanted = min(count, READ_FIRST)
+    while wanted and not room.over:
+        rows = step.rows(SQL.pick, queue, wanted)
+        fitting = rows[: room.fitting([len(row[PAYLOAD]) + len(row[HEADERS]) for row in rows])]
+        if fitting:
+            _took(step, ask, queue, fitting)
+            taken += fitting
+        if len(rows) < wanted:
+            break
+        wanted = min(count - len(taken), 4 * len(taken))
+    return taken
+
+
+def _took(step: Step, ask: Ask, queue: str, rows: Sequence[Row]) -> None:
+    step.run(SQL.lease, queue, len(rows), step.now, step.now + ask.lease, ask.token, ask.worker)
     step.run(SQL.leave_head, queue, *rows[-1][1:4])
     step.count(queue, State.READY, -len(rows))
     step.count(queue, State.RUNNING, len(rows))
     if starting := [row[0] for row in rows if row[6] & Flag.STARTED]:
         step.run(SQL.free_uniques, as_json(starting))
-    return rows
 
 
-def _leases(found: Sequence[tuple[Row, str]], token: Token, until: int) -> list[Lease]:
-    return [
-        Lease(
-            id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
-            priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, ref=seq,
-        )
-        for (seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent), queue in found
-    ]  # fmt: skip
-
-
-def _held(step: Step, ask: Ask) -> tuple[Lease, ...]:
-    names = (
-        "queue", "until", "ref", "priority", "attempt", "lost", "id", "task", "payload", "headers", "born", "lane", "parent",
+def _lease(token: Token, claimed: int, until: int, fence: int, queue: str, row: Sequence[Any]) -> Lease:
+    seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent = row
+    return Lease(
+        id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
+        priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, claimed=claimed,
+        ref=seq, fence=fence, fault="" if type(task) is str and type(lane) is not Unreadable else _FAULT,
     )  # fmt: skip
+
+
+def _held(step: Step, ask: Ask, fence: int) -> tuple[Lease, ...]:
+    """The leases of an ask that are still held; those that do not fit in its bytes any more are made ready again."""
     rows = step.rows(SQL.leases_by_token, ask.token)
-    return tuple(Lease(token=ask.token, **dict(zip(names, row, strict=True))) for row in rows)
+    leases = [_lease(ask.token, claimed, until, fence, queue, row) for queue, claimed, until, *row in rows]
+    fit = Room(ask.max_bytes).fitting([len(lease.payload) + len(lease.headers) for lease in leases])
+    if over := leases[fit:]:
+        Settling(step, over).all([Settlement(lease, Again(charged=False)) for lease in over])
+    return tuple(leases[:fit])

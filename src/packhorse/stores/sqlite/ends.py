@@ -28,7 +28,7 @@ class Ends:
         self._step = step
         self._rows: list[tuple[object, ...]] = []
         self._shelves: dict[tuple[str, State, Keep], int] = {}
-        self._leaving: list[tuple[Spot, int, str, bytes | None]] = []
+        self._leaving: list[tuple[Spot, str, bytes | None]] = []
 
     def add(
         self,
@@ -93,7 +93,7 @@ class Ends:
         if spot.flags & (Flag.UNIQUE | Flag.STARTED):
             self._step.run(SQL.free_uniques, as_json([spot.seq]))
         if spot.flags & (Flag.SLOT | Flag.PARENT):
-            self._leaving.append((spot, self._step.number + 1, word, result))
+            self._leaving.append((spot, word, result))
 
     def flush(self) -> None:
         """Write the ends, then hand on slots and tell parents."""
@@ -106,13 +106,13 @@ class Ends:
             leaving, self._leaving = self._leaving, []
             known = {row[0]: row for row in step.rows(SQL.kin, as_json([spot[0] for spot, *_ in leaving]))}
             freed: Counter[Lane] = Counter()
-            for spot, number, word, result in leaving:
+            for spot, word, result in leaving:
                 _, job, lane, parent = known[spot.seq]
                 if spot.flags & Flag.SLOT:
                     freed[spot.queue, lane] += 1
                 if parent is not None:
                     outcome = word.encode() if result is None else word.encode() + b" " + result
-                    _deliver(step, Put(DELIVERED, delivery_key(parent, job), outcome), parent, number)
+                    _deliver(step, Put(DELIVERED, delivery_key(parent, job), outcome), parent)
             hand_on(step, freed)
 
     def _shelf(self, queue: str, state: State, keep: Keep) -> int:
@@ -137,9 +137,15 @@ def _ended_since(step: Step, jobs: Sequence[tuple[Settlement, int]], first: int)
     return ended
 
 
-def _deliver(step: Step, outcome: Put, job: JobId, number: int) -> None:
+def take_back_delivery(step: Step, parent: JobId, child: JobId) -> None:
+    """Take back what a job that will run again has left for its parent."""
+    if step.run(SQL.drop_record, DELIVERED, delivery_key(parent, child)).rowcount:
+        step.run(SQL.take_back_delivery, parent)
+
+
+def _deliver(step: Step, outcome: Put, job: JobId) -> None:
     """Leave a child's outcome for its parent, count it if it is new, and let the parent go when it was the last."""
-    row = step.row(SQL.living_parent, job, number)
+    row = step.row(SQL.parent, job)
     if row is None:
         return
     (parent,) = row

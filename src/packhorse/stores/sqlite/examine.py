@@ -1,13 +1,16 @@
 """What is in force in the file of a store and around it: the library, the journal, the disk."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from packhorse.model.caps import SECOND
 from packhorse.model.finding import Durability, Finding, Grade, durability, size
 from packhorse.stores.sqlite.disk import REMOTE, lies_on
-from packhorse.stores.sqlite.file import FLOOR, SOUND
+from packhorse.stores.sqlite.file import FLOOR, SOUND, File
+from packhorse.stores.sqlite.lock import identity
 from packhorse.stores.sqlite.step import SQL
 
 SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
@@ -15,18 +18,50 @@ LONG_JOURNAL = 256 * 1024 * 1024
 LITTLE_DISK = 512 * 1024 * 1024
 
 
-def findings(path: str, connection: sqlite3.Connection | None) -> list[Finding]:
+def findings(file: File, connection: sqlite3.Connection | None, now: int) -> list[Finding]:
     """All that can be seen."""
-    if path == ":memory:":
+    if file.memory:
         words, advice = "all jobs are lost when this process ends", "give a file to keep them: sqlite:///file.db"
         return [_library(), durability(Durability.MEMORY, words, Grade.NOTE, advice)]
-    where = Path(path).absolute()
-    found = [Finding("file", str(where)), _library()]
+    where = Path(file.path)
+    found = [_path(file), _library()]
     if connection is None:
         found.append(Finding("layout", "there is no such file yet", Grade.NOTE, "`packhorse migrate up` makes it"))
     else:
-        found += _journal(connection)
-    return [*found, *_sizes(where), *_disk(where)]
+        found += [*_journal(connection), *_clock(connection, now)]
+    return [*found, *_sizes(Path(os.path.realpath(where))), _lock(file), *_disk(where)]
+
+
+def _path(file: File) -> Finding:
+    if file.moved:
+        advice = (
+            "it was deleted or replaced while this process had it open: stop all that use it, restore it, start again"
+        )
+        return Finding("file", file.path, Grade.BAD, advice)
+    return Finding("file", file.path)
+
+
+def _lock(file: File) -> Finding:
+    lock = f"{os.path.realpath(file.path)}.lock"
+    if file.lock.removed:
+        return Finding("lock file", lock, Grade.WARN, "it was removed while in use: leave lock files alone")
+    return Finding("lock file", lock if identity(lock) else "not there yet")
+
+
+def _clock(connection: sqlite3.Connection, now: int) -> Iterator[Finding]:
+    try:
+        (stored, _) = connection.execute(SQL.moment).fetchone()
+    except sqlite3.OperationalError:  # no layout yet
+        return
+    ahead = (stored - now) / SECOND
+    if ahead < 1:
+        yield Finding("clock", "not behind the store's time")
+    else:
+        advice = (
+            "the clock was ahead once, or was set back: delays and leases take a tenth longer until it has caught up, and "
+            "moments given with at= and schedules come early by as much; keep the clock in step with NTP"
+        )
+        yield Finding("clock", f"{ahead:.3f} s behind the store's time", Grade.WARN, advice)
 
 
 def _library() -> Finding:
@@ -68,8 +103,6 @@ def _sizes(where: Path) -> Iterator[Finding]:
             yield Finding(name, size(bytes_), Grade.WARN, advice)
         else:
             yield Finding(name, size(bytes_))
-    lock = _beside(where, ".lock")
-    yield Finding("lock file", str(lock) if lock.exists() else "not there yet")
 
 
 def _disk(where: Path) -> Iterator[Finding]:

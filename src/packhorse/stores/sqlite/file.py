@@ -1,27 +1,22 @@
-"""The file: how it is opened, and the lock of our own that is taken before each write.
+"""The file: how it is opened, how its journal is kept short, and whether it is still the one at its path."""
 
-SQLite's own busy handler sleeps and starves; whoever waits for this lock is woken.
-"""
-
-import contextlib
 import logging
 import os
 import sqlite3
 from functools import cache
 from pathlib import Path
 
-from packhorse.errors import DurabilityNotMet
+from packhorse.errors import DurabilityNotMet, StoreDamaged, StoreUnavailable
+from packhorse.model.caps import SECOND
 from packhorse.model.clock import SYSTEM
 from packhorse.stores.sqlite.disk import refuse_remote
-
-try:
-    import fcntl
-except ImportError:  # Windows: SQLite's own locking has to do
-    fcntl = None  # type: ignore[assignment]
+from packhorse.stores.sqlite.lock import LOCKS, Identity, Lock, identity
 
 FLOOR = (3, 38)
 SOUND = (3, 51, 3)  # before it, two connections that write and checkpoint at once could lose a commit
-BUSY_SECONDS = 30
+BUSY_SECONDS = 30  # a call waits so long for other programs that write
+BUSY_SLICE_MS = 250  # and in slices, between which the process may fork and other calls may give up
+CHECK_PAUSE = SECOND
 CHECKPOINT_PAGES = 4000
 LONG_JOURNAL = 64 * 1024 * 1024
 READERS_PATIENCE = 200  # milliseconds that writers wait for readers to leave a journal that has become long
@@ -31,69 +26,68 @@ PRAGMAS = ("cache_size = -16384", "temp_store = MEMORY")
 
 _LOG = logging.getLogger("packhorse")
 
-
-class Lock:
-    """Held by whoever writes, alone among all processes; memory, and Windows, have none to hold."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._file: int | None = None
-
-    def make(self, rights: int) -> None:
-        """Open the lock file."""
-        if fcntl is not None:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, rights)
-
-    def __enter__(self) -> None:
-        if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-
-    def write(self, data: bytes, at: int) -> None:
-        """Leave a few bytes in the lock file, which mean nothing to the lock."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk
-                os.pwrite(self._file, data, at)
-
-    def read(self, size: int, at: int) -> bytes:
-        """What was left there last."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # closed at this moment
-                return os.pread(self._file, size, at)
-        return b""
-
-    def let_go(self) -> None:
-        """Close the lock file; in a forked child too, where the parent's lock would outlive the parent."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+# Files whose state SQLite inherited from the parent in the middle of a transaction: it cannot open them in this process.
+_STRANDED: set[Identity] = set()
 
 
 class File:
-    """A file, or memory, which has no lock."""
+    """A file, or memory, which has no lock.
 
-    def __init__(self, path: str, *, unsafe_network: bool = False, synchronous: str = "full") -> None:
-        self.path = path
+    ``path`` is what the address says, ``real`` the file that it led to when it was opened: a link may lead elsewhere later.
+    """
+
+    def __init__(
+        self, path: str, *, unsafe_network: bool = False, synchronous: str = "full", foreign_keys: bool = False
+    ) -> None:
+        self.path = self.real = path
         self.memory = path == ":memory:"
-        self._unsafe_network = unsafe_network
+        self._unsafe_network, self._foreign_keys = unsafe_network, foreign_keys
         self._pragmas = (f"synchronous = {synchronous}", *PRAGMAS)
-        self.lock = Lock(f"{path}.lock")
-        self._wal = f"{path}-wal"
-        self._next_emptying = self._pause = 0
+        self.lock = Lock()
+        self._identity: Identity | None = None
+        self._next_check = self._next_emptying = self._pause = 0
 
     def create(self) -> sqlite3.Connection:
         """The first connection to write with; the file is there afterwards, and its lock."""
         if self.memory:
-            return self.connection()
+            return self.holding()
         path = Path(self.path)
         refuse_remote(path, put_up_with=self._unsafe_network)
         tell_of_old_library()
         path.parent.mkdir(parents=True, exist_ok=True)
+        self.real = os.path.realpath(path)
         connection = self.writing()
-        self.lock.make(path.stat().st_mode & 0o666)  # whoever may write to the file may lock it
+        self._identity = identity(self.path)
+        self.lock.make(self.real)
+        return connection
+
+    def check(self) -> None:
+        """Once a second: refuse to go on in a file that is no longer at its path, and find a lock file that was removed."""
+        if self.memory or SYSTEM.steady() < self._next_check:
+            return
+        if self.moved:
+            raise StoreDamaged(
+                f"{self.path} was deleted or replaced while it was open: what this process wrote since then is in a file "
+                "that no other process can open; stop all processes that use it, restore the file, and start them again"
+            )
+        self.lock.renew()
+        self._next_check = SYSTEM.steady() + CHECK_PAUSE
+
+    @property
+    def moved(self) -> bool:
+        """Whether another file, or none, is at the path of the one that is open."""
+        return self._identity is not None and identity(self.path) != self._identity
+
+    def strand(self) -> None:
+        """Open no connection to this file any more, in a child that was forked in the middle of a transaction."""
+        if self._identity is not None:
+            _STRANDED.add(self._identity)
+
+    def holding(self) -> sqlite3.Connection:
+        """A connection for the statements of users."""
+        connection = self.connection() if self.memory else self.writing()
+        if self._foreign_keys:
+            connection.execute("PRAGMA foreign_keys = ON")
         return connection
 
     def writing(self) -> sqlite3.Connection:
@@ -102,14 +96,20 @@ class File:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise DurabilityNotMet(f"{self.path} cannot be kept in WAL mode: put it on a local disk")
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_SLICE_MS}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {LONG_JOURNAL}")
         return connection
 
     def connection(self, uri: str = "") -> sqlite3.Connection:
         """A connection, by another address of the same file if one is given."""
+        if _STRANDED and identity(self.real) in _STRANDED:
+            raise StoreUnavailable(
+                f"This process was forked while its parent had a transaction of {self.path} open, so it cannot open that "
+                'file: fork before the first statement, or use the start method "spawn"'
+            )
         connection = sqlite3.connect(
-            uri or self.path,
+            uri or self.real,
             uri=bool(uri),
             isolation_level=None,
             check_same_thread=False,
@@ -149,11 +149,11 @@ class File:
         except sqlite3.Error:  # whatever is not brought over stays in the journal
             return None
         finally:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_SLICE_MS}")
 
     def _journal(self) -> int:
         try:
-            return os.stat(self._wal).st_size  # noqa: PTH116 - at every commit, where a Path costs more than the look
+            return os.stat(f"{self.real}-wal").st_size  # noqa: PTH116 - at every commit, where a Path costs more than the look
         except OSError:
             return 0
 
@@ -162,7 +162,7 @@ class File:
 def tell_of_old_library() -> None:
     """Say that the library has a known flaw; our lock keeps our own processes clear of it."""
     if sqlite3.sqlite_version_info < SOUND:
-        level = logging.WARNING if fcntl is None else logging.INFO  # type: ignore[redundant-expr]  # Windows has no lock
+        level = logging.INFO if LOCKS else logging.WARNING
         sound = ".".join(map(str, SOUND))
         _LOG.log(
             level,

@@ -2,10 +2,12 @@
 
 import msgspec
 
-from packhorse.model.worker import Worker
+from packhorse.model.worker import Worker, stored_worker
 from packhorse.stores import edge
 from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.step import SQL, Step
+
+_WORKER = msgspec.json.Decoder(Worker)
 
 
 class SQLiteFleet:
@@ -30,10 +32,7 @@ class SQLiteFleet:
         """Answer the workers whose last beat is not over, by name."""
 
         def work(step: Step) -> list[Worker]:
-            living = [
-                msgspec.structs.replace(msgspec.json.decode(facts, type=Worker), seen=seen)
-                for facts, seen in step.rows(SQL.living, step.now)
-            ]
-            return sorted(living, key=lambda worker: (worker.name, worker.id))
+            said = [stored_worker(_WORKER, facts, seen) for facts, seen in step.rows(SQL.living, step.now)]
+            return sorted(filter(None, said), key=lambda worker: (worker.name, worker.id))
 
         return await self._database.read(work)

@@ -31,6 +31,10 @@ class Hold:
         self._told: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._turn = threading.Lock()
         self._why: BaseException | None = None
+        self.unclean = False  # a statement may have set something that outlives the transaction
+        self._serving = False
+        self._working = threading.Lock()  # held while a call runs: the process does not fork in the middle of one
+        self.refused = 0  # since when another program keeps it from its turn (steady clock)
         self.left = Gate(shut=True)  # open once the writer is free again
 
     # -- the attempt's side
@@ -48,17 +52,38 @@ class Hold:
 
     def serve(self, connection: sqlite3.Connection) -> None:
         """Run what is told until the transaction is over or time is up; what is then open is left to be rolled back."""
-        if self._why is not None:  # given up while it stood in line
+        if self.over:
             return
         self._until = SYSTEM.steady() + self._limit
         connection.set_progress_handler(self._late, LOOK)
+        self._serving = True
         try:
             while connection.in_transaction and (call := self._next()) is not None:
-                self._run(call, connection)
+                with self._working:
+                    self._run(call, connection)
                 answer([call])
         finally:
-            connection.set_progress_handler(None, 0)
+            with self._working:
+                self._serving = False
+                connection.set_progress_handler(None, 0)
         self.end(self._too_long() if connection.in_transaction else TransactionOver())
+
+    @property
+    def over(self) -> bool:
+        """Whether no more calls are taken; perhaps it was given up while it stood in line."""
+        return self._why is not None
+
+    def freeze(self) -> bool:
+        """Begin no more calls until ``thaw``, and say whether that could be had: the transaction is open between two of them."""
+        self._working.acquire()
+        serving = self._serving
+        if not serving:
+            self._working.release()
+        return serving
+
+    def thaw(self) -> None:
+        """Go on."""
+        self._working.release()
 
     def end(self, why: BaseException) -> None:
         """Take no more calls, and fail those that wait."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from packhorse.model.effect import Effect
 from packhorse.model.ids import JobId
-from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Receipt, State
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Pruned, Receipt, State
 from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts
@@ -25,6 +25,7 @@ class SQLiteJobs:
 
     def __init__(self, database: Seat) -> None:
         self._database = database
+        self._after_shelf = 0  # where the next prune goes on
 
     def within(self) -> SQLiteWithin:
         """Answer what can be part of a transaction of the caller's own."""
@@ -121,17 +122,28 @@ class SQLiteJobs:
 
         return await self._database.write(work)
 
-    async def watch(self, ids: Sequence[JobId], ttl: int) -> list[Job]:
-        """Answer those that have ended already; every change of the file is a hint, so nothing needs registering."""
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, Job | None]:
+        """Register interest in the end of jobs for a time, and answer those that have ended already, and None for unknown ones.
+
+        Every change of the file is a hint: a watch only keeps a job from being pruned, and is written again once half
+        of its time is over.
+        """
         edge.ids(ids)
         edge.ttl(ttl)
-        found = await self._database.read(lambda step: look.get(step, ids))
-        return [job for job in found if job is not None and job.state.ended]
+        unwatched, ended = await self._database.read(lambda step: look.watchable(step, ids, ttl // 2))
+        if not unwatched:
+            return ended
+        rows = [(seq,) for seq in unwatched]
+        await self._database.write(lambda step: step.put(SQL.watch, rows, step.now + ttl))
+        _, later = await self._database.read(lambda step: look.watchable(step, ids, 0))
+        return later | ended
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int) -> Pruned:
         """Remove records and results of ended jobs beyond their keep."""
         edge.limit(limit)
-        return await self._database.write(lambda step: upkeep.prune(step, limit))
+        after = self._after_shelf
+        pruned, self._after_shelf = await self._database.write(lambda step: upkeep.prune(step, limit, after))
+        return pruned
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
         """Remove jobs with all that belongs to them, whatever their state, and say which were there."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import compress
 
 from packhorse.model.job import State
 from packhorse.model.reason import WaitReason
@@ -11,13 +12,13 @@ from packhorse.stores.sqlite.step import SQL, Step, as_json
 Lane = tuple[str, str]
 
 
-def admit(step: Step, spots: Sequence[tuple[Spot, int]], known: dict[int, Facts]) -> None:
-    """Let jobs go on that nothing else holds back: scheduled if their moment is to come, else ready, if need be by their lane."""
+def admit_due(step: Step, spots: Sequence[tuple[Spot, int]], known: dict[int, Facts]) -> None:
+    """Let jobs go on before all others: scheduled if their moment is to come, else ready, if need be by their lane."""
     later, ready, asking = [], [], []
     for spot, moment in spots:
         if moment > step.now:
             later.append((spot, moment))
-        elif spot.flags & Flag.LANE and not spot.flags & Flag.SLOT:
+        elif _asks(spot):
             asking.append((spot, moment))
         else:
             ready.append((spot, moment))
@@ -26,6 +27,27 @@ def admit(step: Step, spots: Sequence[tuple[Spot, int]], known: dict[int, Facts]
         let_in = _ask(step, asking, known)
         ready = _merged(ready, let_in, spots) if ready and let_in else ready or let_in
     to_ready(step, ready)
+
+
+def admit(step: Step, spots: Sequence[tuple[Spot, int]], known: dict[int, Facts]) -> None:
+    """Let jobs go on that nothing else holds back, none before one of its lane that has come due and was not moved yet.
+
+    It comes due after that one.
+    """
+    asked = {spot.queue for spot, moment in spots if _asks(spot) and moment <= step.now}
+    behind = {queue for queue in asked if step.row(SQL.laned_due, queue, step.now)}
+    if not behind:
+        admit_due(step, spots, known)
+        return
+    late = [spot.queue in behind and _asks(spot) for spot, _ in spots]
+    to_due(step, list(compress(spots, late)))
+    admit_due(step, [spot for spot, is_late in zip(spots, late, strict=True) if not is_late], known)
+    step.work = True
+
+
+def _asks(spot: Spot) -> bool:
+    """Whether a job needs a slot that it does not have."""
+    return spot.flags & (Flag.LANE | Flag.SLOT) == Flag.LANE
 
 
 def _merged(

@@ -11,13 +11,13 @@ from typing import Any, Self
 from packhorse.errors import StoreClosed
 
 Work = Callable[[Any], Any]
-Turn = Callable[[], None]
+Turn = Callable[[], bool]  # answers whether it is over; else it is to be tried again
 
 
 class Call:
     """One verb on its way to a thread and back."""
 
-    __slots__ = ("again", "error", "future", "loop", "result", "skip", "urgent", "work")
+    __slots__ = ("again", "error", "future", "loop", "refused", "result", "skip", "urgent", "work")
 
     def __init__(self, work: Work, skip: Work | None = None, *, urgent: bool = False) -> None:
         self.work = work
@@ -28,6 +28,7 @@ class Call:
         self.result: Any = None
         self.error: BaseException | None = None
         self.again = False
+        self.refused = 0  # since when another program keeps it from being served (steady clock)
 
     def once_more(self) -> Self:
         """Serve it a second time, and not a third: there was no room for it."""
@@ -86,9 +87,19 @@ class Line:
         else:
             self._turns.append(one)
 
-    def take_turn(self) -> Turn | None:
-        """The first who wants to have the thread for a while, if there is one."""
-        return self._turns.popleft() if self._turns else None
+    def put_back(self, calls: deque[Call]) -> None:
+        """Let calls stand at the head of the line again, and leave none of them in what was taken."""
+        while calls:
+            call = calls.pop()
+            (self._urgent if call.urgent else self._calls).appendleft(call)
+
+    def serve_turn(self) -> bool:
+        """Let the first have the thread who wants it for a while, and say whether there was one."""
+        if not self._turns:
+            return False
+        if self._turns[0]():
+            self._turns.popleft()
+        return True
 
     def stop(self) -> None:
         """Serve what waits, then end the thread."""

@@ -10,9 +10,9 @@ import msgspec
 from packhorse.errors import InvalidOption
 from packhorse.model import caps
 from packhorse.model.ids import JobId
-from packhorse.model.job import Failure, Job, State
+from packhorse.model.job import Failure, Job, State, stored_failure
 from packhorse.model.page import Filter, Page
-from packhorse.model.reason import DeadReason, WaitReason
+from packhorse.model.reason import reason_of
 from packhorse.stores.sqlite.step import SQL, Step, as_json, seqs_of
 
 Key = tuple[Any, ...]
@@ -33,35 +33,39 @@ def get(step: Step, ids: Sequence[JobId]) -> list[Job | None]:
     return [found.get(job) for job in ids]
 
 
+def watchable(step: Step, ids: Sequence[JobId], least: int) -> tuple[list[int], dict[JobId, Job | None]]:
+    """Rowids of jobs that have not ended and are not watched for so long, and what has ended or is not there."""
+    seqs = dict(zip(ids, seqs_of(step, ids), strict=True))
+    rows = step.rows(SQL.watchable, as_json([seq for seq in seqs.values() if seq is not None]), step.now + least)
+    ended = [seq for seq, over in rows if over]
+    known: dict[JobId, Job | None] = {job: None for job, seq in seqs.items() if seq is None}
+    return [seq for seq, over in rows if not over], known | {
+        job.id: job for job in (view(step, ended) if ended else ())
+    }
+
+
 def view(step: Step, seqs: Sequence[int]) -> list[Job]:
     """All that is known of jobs, in the order of their rowids given."""
     wanted = as_json(seqs)
     failures: dict[int, list[Failure]] = {}
     for seq, attempt, at, error in step.rows(SQL.failures, wanted):
-        failure = msgspec.structs.replace(msgspec.json.decode(error, type=Failure), attempt=attempt, at=at)
-        failures.setdefault(seq, []).append(failure)
+        failures.setdefault(seq, []).append(stored_failure(error, attempt, at))
     return [_job(row, tuple(failures.get(row[0], ()))) for row in step.rows(SQL.view, wanted)]
 
 
 def _job(row: Any, failures: tuple[Failure, ...]) -> Job:
     (
         _, job, task, queue, payload, headers, priority, born, tenant, lane, lane_limit, parent, children, unique_key,
-        state, since, attempt, lost, reason, detail, pending, worker, cancelling, delivered, progress, result,
+        state, since, attempt, lost, reason, detail, pending, worker, until, cancelling, delivered, progress, result,
     ) = row  # fmt: skip
     where = State(state)
     return Job(
         id=job, task=task, queue=queue, payload=payload, headers=headers, priority=priority, born=born, state=where,
         since=since, tenant=tenant, lane=lane, lane_limit=lane_limit or 1, parent=parent, unique=unique_key,
-        reason=_reason(where, reason), detail=detail or "", attempt=attempt, lost=lost, worker=worker,
+        reason=reason_of(reason), detail=detail or "", attempt=attempt, lost=lost, worker=worker, until=until,
         cancelling=bool(cancelling), children=pending or children or 0, delivered=delivered or 0, progress=progress,
         result=result, failures=failures,
     )  # fmt: skip
-
-
-def _reason(state: State, reason: str | None) -> WaitReason | DeadReason | None:
-    if reason is None:
-        return None
-    return WaitReason(reason) if state is State.WAITING else DeadReason(reason)
 
 
 def find(step: Step, filter: Filter, limit: int, cursor: str | None) -> Page[Job]:

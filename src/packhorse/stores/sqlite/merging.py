@@ -5,26 +5,31 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable
 
+from packhorse.errors import StoreDamaged
+from packhorse.model.caps import SECOND
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.lease import Verdict
 from packhorse.stores.contract import Topic
-from packhorse.stores.sqlite.file import File
+from packhorse.stores.sqlite.file import BUSY_SECONDS, File
 from packhorse.stores.sqlite.line import Call
 from packhorse.stores.sqlite.step import SQL, Step
-from packhorse.stores.sqlite.translate import full, translated, unsure
+from packhorse.stores.sqlite.translate import busy, full, translated, unsure
 from packhorse.stores.sqlite.wakes import Wakes
 
 MERGED_TIME = 50_000
 
 
 class Merging:
-    """Serves calls on a connection. ``clock`` rules, but never goes back behind the last moment that is stored."""
+    """Serves calls on a connection. ``clock`` rules, but time never goes back behind the last moment that is stored."""
 
     def __init__(self, file: File, wakes: Wakes, *, clock: Clock, events: bool) -> None:
         self._file = file
         self._wakes = wakes
         self._clock = clock
         self._events = events
+        self._ahead: tuple[int, int] | None = (
+            None  # a stored moment ahead of the clock, and when it was seen (steady clock)
+        )
 
     def now(self) -> int:
         """The moment by the clock that rules."""
@@ -42,8 +47,19 @@ class Merging:
             call.error = translated(error)
 
     def serve(self, connection: sqlite3.Connection, waiting: deque[Call]) -> list[Call]:
-        """Serve calls from the head of the line in one transaction, as many as fit into its time."""
+        """Serve calls from the head of the line in one transaction, as many as fit into its time.
+
+        While another program writes, none is served but those that have waited long enough for it, which fail together.
+        """
         served: list[Call] = []
+        try:
+            self._file.check()
+        except StoreDamaged as error:
+            served.extend(waiting)
+            waiting.clear()
+            for call in served:
+                call.error = error
+            return served
         while waiting and self._skipped(connection, waiting[0]):
             served.append(waiting.popleft())
         if not waiting:
@@ -61,6 +77,8 @@ class Merging:
                 self._file.shorten(connection)
         except Exception as error:  # noqa: BLE001 - the caller gets it
             undo(connection)
+            if busy(error) and not written:
+                return served + _given_up(waiting, translated(error))
             if full(error) and written and not written[0].again and self._file.make_room(connection):
                 waiting.extendleft(call.once_more() for call in reversed(written))
                 return served
@@ -114,6 +132,8 @@ class Merging:
         try:
             call.result = call.skip(self._step(connection))
         except Exception as error:  # noqa: BLE001 - the caller gets it
+            if busy(error):
+                return False  # it waits as a write does
             call.error = translated(error)
             return True
         return call.result is not None
@@ -143,13 +163,42 @@ class Merging:
 
     def _step(self, connection: sqlite3.Connection) -> Step:
         at, number = connection.execute(SQL.moment).fetchone()
-        return Step(connection, max(at, self._clock.now()), number)
+        return Step(connection, self.moment(at), number)
+
+    def moment(self, stored: int) -> int:
+        """What time it is, if this is the last moment that was stored.
+
+        While that is ahead of the clock, time goes on from there by the steady clock, a tenth slower, until the clock
+        has caught up: if it stood still, no delay and no lease would end.
+        """
+        now = self._clock.now()
+        if now >= stored and self._ahead is None:
+            return now
+        steady = self._clock.steady()
+        since, seen = self._ahead or (stored, steady)
+        moment = since + (steady - seen) * 9 // 10
+        if stored > moment:  # another process is further
+            since, seen, moment = stored, steady, stored
+        self._ahead = (since, seen) if moment > now else None
+        return max(moment, now)
 
     def _tell(self, step: Step) -> None:
         if step.work:
             self._wakes.wake(Topic.WORK)
         if step.ends:
             self._wakes.wake(Topic.ENDS)
+
+
+def _given_up(waiting: deque[Call], error: BaseException) -> list[Call]:
+    """Take those out of the line that have waited long enough for another program."""
+    now = SYSTEM.steady()
+    for call in waiting:
+        call.refused = call.refused or now
+    late = [call for call in waiting if now - call.refused >= BUSY_SECONDS * SECOND]
+    for call in late:
+        waiting.remove(call)
+        call.error = error
+    return late
 
 
 def undo(connection: sqlite3.Connection) -> None:

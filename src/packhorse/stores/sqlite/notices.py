@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from packhorse.stores.contract import Topic
-from packhorse.stores.sqlite.file import Lock
+from packhorse.stores.sqlite.lock import Lock
 
 PLACES = {Topic.WORK: 0, Topic.ENDS: 16}  # of a notice in the lock file
 NAME, COUNT = 8, 8  # bytes: who left it, and its number
@@ -44,7 +44,7 @@ class Notices:
     def ear(self, topic: Topic, tell: Callable[[], None]) -> "Ear | None":
         """Somebody on this event loop who is told of every notice of others; none where that cannot be had."""
         try:
-            ear = Ear(self._lock.path)
+            ear = Ear(self._lock)
         except OSError:  # no such thing here, or too many of them
             return None
         seen = self.last(topic)
@@ -67,8 +67,9 @@ class Notices:
 class Ear:
     """Hears of every write to a file, through a descriptor for which an event loop waits."""
 
-    def __init__(self, path: str) -> None:
-        self._file = _watch(path)
+    def __init__(self, lock: Lock) -> None:
+        self.identity = lock.identity
+        self._file = _watch(lock.path)
         self._loop = asyncio.get_running_loop()
 
     def listen(self, heard: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ def counts(step: Step) -> Mapping[str, Counts]:
     """The jobs of every queue by state."""
     found: defaultdict[str, dict[State, int]] = defaultdict(dict)
     for queue, state, count in step.rows(SQL.all_counts):
-        found[queue][State(state)] = count
+        found[queue][State(state)] = found[queue].get(State(state), 0) + count  # names with replacements may be equal
     return dict(found)
 
 

@@ -25,8 +25,8 @@ class Seat:
         """Open the database, or join those who use it; ``check`` may refuse its layout."""
         await asyncio.to_thread(self._open, check)
         if not self._taken:
-            self._taken = True
             self.database.start()
+            self._taken = True
 
     def _open(self, check: Callable[[Connection | None], None]) -> None:
         # By looking only: the caller may be in a transaction that has written, and would wait here for itself.

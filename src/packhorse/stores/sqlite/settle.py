@@ -1,5 +1,6 @@
 """Outcomes are written: each settlement whole or not at all, guarded by the token of its lease."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import compress, groupby
 from typing import Any, assert_never
@@ -16,7 +17,8 @@ from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome,
 from packhorse.model.reason import WaitReason
 from packhorse.stores.sqlite.ends import Ends, LeaseRow
 from packhorse.stores.sqlite.enqueue import enqueue
-from packhorse.stores.sqlite.place import Parked, Spot, leave, to_due, to_ready, to_waits
+from packhorse.stores.sqlite.lanes import hand_on
+from packhorse.stores.sqlite.place import Flag, Parked, Spot, leave, to_due, to_ready, to_waits
 from packhorse.stores.sqlite.records import expected, version, write
 from packhorse.stores.sqlite.step import SQL, Step, as_json, seqs_of
 from packhorse.stores.sqlite.streams import append
@@ -95,7 +97,7 @@ class Settling:
         if held[8] and isinstance(outcome, Again | Wait):
             if isinstance(outcome, Again):
                 remember(step, spot, lease.token, outcome.error)
-            outcome = Cancelled(KEEP_DONE)
+            outcome, effects = Cancelled(KEEP_DONE), ()
         match outcome:
             case Done(result, keep):
                 self._ends.add(spot, State.DONE, keep, lease.token, result=result)
@@ -104,7 +106,9 @@ class Settling:
                 remember(step, spot, lease.token, error)
                 self._ends.add(spot, State.DEAD, keep, lease.token, reason=reason)
                 step.changed(Change.DEAD, [lease.id])
-            case Cancelled(keep):
+            case Cancelled(keep, error):
+                if error is not None:
+                    remember(step, spot, lease.token, error)
                 self._ends.add(spot, State.CANCELLED, keep, lease.token)
                 step.changed(Change.CANCELLED, [lease.id])
             case Again(delay, error, charged):
@@ -132,8 +136,11 @@ class Settling:
             to_ready(step, [(spot, step.now)])
             step.changed(Change.AGAIN, [lease.id])
         else:
-            pending = wait.children if wait.reason is WaitReason.CHILDREN else None
-            to_waits(step, [(spot, Parked(wait.reason, wait.detail, pending=pending, on=wait.on))])
+            pending, slot = (wait.children, 0) if wait.reason is WaitReason.CHILDREN else (None, spot.flags & Flag.SLOT)
+            waiting = spot._replace(flags=spot.flags & ~Flag.SLOT | slot)
+            to_waits(step, [(waiting, Parked(wait.reason, wait.detail, pending=pending, on=wait.on))])
+            if waiting != spot:  # its children may be behind the same lane
+                hand_on(step, Counter([(spot.queue, str(lease.lane))]))
             step.changed(Change.WAITING, [lease.id])
 
     def _effects(self, effects: Sequence[Effect]) -> None:

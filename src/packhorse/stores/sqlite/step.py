@@ -18,37 +18,68 @@ from packhorse.stores.sql.statements import Statements
 SQL = Statements("packhorse.stores.sqlite")
 
 _ROW = re.compile(r"VALUES (\([?\d, ]+\))")
+_READS = re.compile(r"(--.*\s+)*(SELECT|WITH)")  # what may be run twice
 _BLOCK = 256
 
 
 def as_json(rows: object) -> str:
     """Rows as the one JSON parameter of a statement."""
-    return msgspec.json.encode(rows).decode()
+    return msgspec.json.encode(rows, enc_hook=str).decode()  # what is Unreadable has its replacements
+
+
+class Unreadable(str):
+    """Text of a row that is not UTF-8, with replacements for bad bytes."""
+
+    __slots__ = ()
+
+
+def _shown(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return Unreadable(data, errors="replace")
 
 
 class Step:
     """What a verb reads and writes with. Counts, events and hints are gathered and written once, by ``finish``."""
 
     def __init__(self, connection: sqlite3.Connection, now: int, number: int) -> None:
-        self.execute = connection.execute
+        self._connection, self.execute = connection, connection.execute
         self.now = now
         self.number = number
         self.work = False
         self.ends = False
         self._counts: defaultdict[tuple[str, State], int] = defaultdict(int)
         self._changes: dict[Change, list[JobId]] = {}
+        self._left: set[str] = set()
 
     def run(self, statement: str, *values: object) -> sqlite3.Cursor:
         """Execute a statement with its values."""
         return self.execute(statement, values)
 
     def rows(self, statement: str, *values: object) -> list[Any]:
-        """All rows of a statement."""
-        return self.execute(statement, values).fetchall()
+        """All rows of a statement; text that is not UTF-8 comes as ``Unreadable``."""
+        try:
+            return self.execute(statement, values).fetchall()
+        except sqlite3.OperationalError as error:
+            return self._replaced(error, statement, values)
 
     def row(self, statement: str, *values: object) -> Any:
-        """The first row of a statement, or None."""
-        return self.execute(statement, values).fetchone()
+        """The first row of a statement, or None; text that is not UTF-8 comes as ``Unreadable``."""
+        try:
+            return self.execute(statement, values).fetchone()
+        except sqlite3.OperationalError as error:
+            return next(iter(self._replaced(error, statement, values)), None)
+
+    def _replaced(self, error: sqlite3.OperationalError, statement: str, values: Sequence[object]) -> list[Any]:
+        """Read once more with replacements for bad bytes, if that is what was wrong."""
+        if "decode to UTF-8" not in str(error) or not _READS.match(statement):
+            raise error
+        self._connection.text_factory = _shown
+        try:
+            return self.execute(statement, values).fetchall()
+        finally:
+            self._connection.text_factory = str
 
     def put(self, statement: str, rows: Sequence[Sequence[object]], *shared: object) -> int:
         """Insert rows by a statement that is written for one, and answer how many went in.
@@ -75,6 +106,11 @@ class Step:
         """Note that a queue has more or fewer jobs in a state."""
         self._counts[queue, state] += by
 
+    def removed(self, queue: str, state: State, by: int) -> None:
+        """Note that jobs of a queue were removed; it is forgotten if it holds none any more."""
+        self.count(queue, state, -by)
+        self._left.add(queue)
+
     def changed(self, change: Change, jobs: Iterable[JobId]) -> None:
         """Note what happened to jobs."""
         self._changes.setdefault(change, []).extend(jobs)
@@ -86,6 +122,8 @@ class Step:
             self.execute(SQL.count, counts[0])
         elif counts:
             self.execute(SQL.counts, (as_json(counts),))
+        for queue in self._left:
+            self.execute(SQL.forget_empty_queue, (queue,))
         if events and (data := pack(self._changes)):
             self.execute(SQL.add_lifecycle, (self.now, data))
 

@@ -29,7 +29,7 @@ from packhorse.stores.url import split
 PACKAGE = "packhorse.stores.sqlite"
 
 MIGRATIONS = migrations(PACKAGE)
-_SAYS = {"synchronous": ("full", "normal"), "unsafe_network": ("yes", "no")}
+_SAYS = {"synchronous": ("full", "normal"), "foreign_keys": ("off", "on"), "unsafe_network": ("yes", "no")}
 _TABLES = re.compile(r"\bTABLE (\w+) \(")
 
 
@@ -68,7 +68,9 @@ class SQLiteStore:
     async def examine(self) -> list[Finding]:
         """Answer what is in force in the file and around it."""
         database = self._seat.database
-        return await asyncio.to_thread(database.look, lambda connection: findings(database.path, connection))
+        return await asyncio.to_thread(
+            database.look, lambda connection: findings(database.file, connection, database.merging.now())
+        )
 
     async def ping(self) -> int:
         """Answer with the store's time."""
@@ -88,29 +90,38 @@ class SQLiteStore:
         """Answer that nothing was tidied: the writer checkpoints by itself."""
         return []
 
-    def wakes(self, topic: Topic, leaving: Leaving | None = None) -> AsyncIterator[None]:  # noqa: ARG002
+    def wakes(
+        self,
+        topic: Topic,
+        leaving: Leaving | None = None,  # noqa: ARG002
+        worker: bytes | None = None,  # noqa: ARG002
+    ) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for."""
         return self._seat.listen(topic)
 
 
 def path_of(url: str) -> str:
-    """The file an address means: three slashes for a relative path, four for an absolute one."""
+    """The file an address means: three slashes for a path in the folder where the program is now, four for an absolute one."""
     parts = split(url)
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/") or len(path) < 2:
         raise ConfigError("A SQLite address is sqlite:///relative.db, sqlite:////absolute.db or sqlite:///:memory:")
-    return path[1:] if path == "/:memory:" else str(Path(path[1:]))
+    return path[1:] if path == "/:memory:" else str(Path(path[1:]).absolute())
 
 
 def file_of(url: str) -> File:
-    """The file, and what an address may say beside it: how commits are synced, whether a network drive is put up with."""
+    """The file, and what an address may say beside it."""
     said = [(name, value.lower()) for name, value in parse_qsl(split(url).query, keep_blank_values=True)]
     if any(value not in _SAYS.get(name, ()) for name, value in said):
         known = ", ".join(f"{name}={' or '.join(words)}" for name, words in _SAYS.items())
         raise ConfigError(f"A SQLite address takes {known} after its file; write a ? in a name as %3F")
     given = dict(said)
-    unsafe = given.get("unsafe_network") == "yes"
-    return File(path_of(url), unsafe_network=unsafe, synchronous=given.get("synchronous", "full"))
+    return File(
+        path_of(url),
+        unsafe_network=given.get("unsafe_network") == "yes",
+        synchronous=given.get("synchronous", "full"),
+        foreign_keys=given.get("foreign_keys") == "on",
+    )
 
 
 def _taken(connection: Connection | None) -> dict[str, str]:

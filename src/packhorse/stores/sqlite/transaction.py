@@ -1,5 +1,6 @@
 """The transaction of one attempt: its statements and its settlement on the writer, which is held for so long."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,12 +9,15 @@ from packhorse.errors import NoTransactions, TransactionOver
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.stores import edge
 from packhorse.stores.contract import Row
-from packhorse.stores.sql.steering import refuse_steering
+from packhorse.stores.sql.steering import SPACE, refuse_steering
 from packhorse.stores.sqlite.hold import Hold
 from packhorse.stores.sqlite.seat import Seat
 from packhorse.stores.sqlite.settle import Settling
 
 T = TypeVar("T")
+
+# Settings of a connection stay when a transaction is rolled back; some are made even by explaining the statement.
+_SETTING = re.compile(rf"{SPACE}(PRAGMA|ATTACH|DETACH|EXPLAIN)\b", re.IGNORECASE | re.DOTALL)
 
 
 class SQLiteTransaction:
@@ -26,12 +30,12 @@ class SQLiteTransaction:
 
     async def execute(self, sql: str, *params: object) -> int:
         """Run a statement and answer how many rows it changed."""
-        refuse_steering(sql)
+        self._check(sql)
         return max(0, await self._tell(lambda connection: connection.execute(sql, params).rowcount))
 
     async def fetch(self, sql: str, *params: object) -> list[Row]:
         """Run a statement and answer its rows."""
-        refuse_steering(sql)
+        self._check(sql)
 
         def work(connection: sqlite3.Connection) -> list[Row]:
             cursor = connection.cursor()
@@ -60,6 +64,11 @@ class SQLiteTransaction:
         self._hold.end(TransactionOver())
         if self.begun:
             await self._hold.left.passed()
+
+    def _check(self, sql: str) -> None:
+        refuse_steering(sql)
+        if _SETTING.match(sql):
+            self._hold.unclean = True
 
     async def _tell(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if not self.begun:

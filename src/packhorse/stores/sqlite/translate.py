@@ -50,6 +50,11 @@ def full(error: BaseException) -> bool:
     return isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_FULL
 
 
+def busy(error: BaseException) -> bool:
+    """Whether another connection wrote and was waited for in vain."""
+    return isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_BUSY
+
+
 def unsure(error: BaseException) -> BaseException:
     """The error of a commit: nobody knows what became of the transaction, unless there was no room for it."""
     if not isinstance(error, sqlite3.Error) or full(error):

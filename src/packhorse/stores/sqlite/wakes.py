@@ -42,7 +42,7 @@ class Wakes:
     """Who listens in this process, and the file that others may change."""
 
     def __init__(self, file: File) -> None:
-        self._path, self._memory = file.path, file.memory
+        self._file, self._memory = file, file.memory
         self._notices = Notices(file.lock)
         self._listeners: dict[Topic, set[Listener]] = {topic: set() for topic in Topic}
         self._files: dict[Listener, sqlite3.Connection] = {}
@@ -60,12 +60,13 @@ class Wakes:
         """Yield at once when Packhorse changed something, here or elsewhere, and within 100 ms when anybody did."""
         listener, first, longest = Listener(), POLL_FIRST, POLL_LAST
         self._listeners[topic].add(listener)
-        if not self._memory and (ear := self._notices.ear(topic, listener.wake)) is not None:
-            self._ears[listener], first, longest = ear, POLL_HEARING, POLL_HEARING
+        if not self._memory and self._hears(listener, topic):
+            first, longest = POLL_HEARING, POLL_HEARING
         try:
             seen, pause = self._version(listener), first
             while True:
                 await listener.rest(None if self._memory else pause)
+                self._hear_again(listener, topic)
                 version = self._version(listener)
                 if listener.woken or version != seen:
                     listener.woken = False
@@ -75,12 +76,28 @@ class Wakes:
                     pause = min(pause * POLL_GROWTH, longest)
         finally:
             self._listeners[topic].discard(listener)
-            if (ear := self._ears.pop(listener, None)) is not None:
-                ear.close()
+            self._deafen(listener)
             with self._turn:
                 file = self._files.pop(listener, None)
                 if file is not None:
                     file.close()
+
+    def _hears(self, listener: Listener, topic: Topic) -> bool:
+        ear = self._notices.ear(topic, listener.wake)
+        if ear is not None:
+            self._ears[listener] = ear
+        return ear is not None
+
+    def _hear_again(self, listener: Listener, topic: Topic) -> None:
+        """Listen to the lock file that is used now, if the one that was listened to was removed."""
+        ear = self._ears.get(listener)
+        if ear is not None and ear.identity != self._file.lock.identity:
+            self._deafen(listener)
+            self._hears(listener, topic)
+
+    def _deafen(self, listener: Listener) -> None:
+        if (ear := self._ears.pop(listener, None)) is not None:
+            ear.close()
 
     def _version(self, listener: Listener) -> int:
         if self._memory:
@@ -89,7 +106,7 @@ class Wakes:
             file = self._files.get(listener)
             if file is None:
                 file = self._files[listener] = sqlite3.connect(
-                    self._path, isolation_level=None, check_same_thread=False
+                    self._file.real, isolation_level=None, check_same_thread=False
                 )
             return int(file.execute("PRAGMA data_version").fetchone()[0])
 

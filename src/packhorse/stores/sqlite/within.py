@@ -32,6 +32,10 @@ class SQLiteWithin:
         edge.jobs(jobs)
         return Routine(partial(self._run, lambda step: enqueue(step, jobs)))
 
+    def check(self) -> Routine[None]:
+        """Refuse a connection to another file."""
+        return Routine(self._check)
+
     def settle(self, settlements: Sequence[Settlement]) -> Routine[tuple[Verdict, ...]]:
         """Write outcomes with their effects within a transaction of the caller's own."""
         edge.settlements(settlements)
@@ -40,11 +44,11 @@ class SQLiteWithin:
 
     def _run(self, work: Callable[[Step], T], connection: sqlite3.Connection) -> T:
         with _plain(connection), _translating():
-            self._check(connection.execute(SQL.whose).fetchall()[0][2])
+            self._compare(connection)
             at, number = connection.execute(SQL.enter, (self._database.merging.now(),)).fetchone()
             connection.execute(SQL.save)
             try:
-                step = Step(connection, at, number)
+                step = Step(connection, self._database.merging.moment(at), number)
                 result = work(step)
                 self._database.merging.finish(step)
             except BaseException:
@@ -54,7 +58,12 @@ class SQLiteWithin:
                 connection.execute(SQL.keep)
             return result
 
-    def _check(self, file: str) -> None:
+    def _check(self, connection: sqlite3.Connection) -> None:
+        with _plain(connection), _translating():
+            self._compare(connection)
+
+    def _compare(self, connection: sqlite3.Connection) -> None:
+        file = connection.execute(SQL.whose).fetchall()[0][2]
         try:
             same = Path(file).samefile(self._database.path)
         except OSError:  # in memory, or gone

@@ -1,6 +1,6 @@
 """Counting the stock: side by side, one after the other, several at a time."""
 
-from packhorse import Batch, chain, chord, current, group
+from packhorse import Batch, chain, chord, group
 from packhorse.cli.demo.scene import Check, Scene, Stage, equal, ids
 from packhorse.cli.demo.shop import app, takes
 from packhorse.model.event import Change
@@ -48,7 +48,7 @@ async def hand_over(collected: str) -> str:
 async def book(batch: Batch) -> None:
     """Write several sales in one go, and note how many."""
     await takes("30ms")
-    current().enqueue(booked.call(len(batch)))
+    await booked.enqueue(len(batch))
 
 
 @app.task(name="booked", queue="stock")

@@ -21,7 +21,7 @@ BEGIN
     WITH newcomers AS MATERIALIZED (
         SELECT *, lane IS NOT NULL AND NOT slot AS asks
         FROM unnest(a_newcomers) WITH ORDINALITY AS job (
-            id, parent, since, attempt, lost, priority, lane_limit, slot, scope, queue, lane, n
+            id, parent, since, attempt, lost, priority, lane_limit, slot, scope, queue, lane, seq, n
         )
     ), asking AS MATERIALIZED (  -- the first to ask looks whether somebody stands behind the lane already
         SELECT
@@ -50,18 +50,22 @@ BEGIN
             AND bool_and(held + turn - 1 < lane_limit) OVER (PARTITION BY place ORDER BY turn) AS fits
         FROM asking
     ), let_in AS MATERIALIZED (
-        SELECT n, since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane
+        SELECT n, seq, since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane
         FROM newcomers
         WHERE NOT asks
         UNION ALL
-        SELECT n, since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane
+        SELECT n, seq, since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane
         FROM judged
         WHERE fits
     ), to_ready AS (
-        INSERT INTO {schema}.ready (since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane)
-        SELECT since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane
-        FROM let_in
-        ORDER BY n
+        INSERT INTO {schema}.ready (seq, since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane)
+        SELECT
+            coalesce(seq, nextval({arrival})), since, id, parent, attempt, lost, priority, lane_limit, scope, queue, lane
+        FROM (
+            SELECT *
+            FROM let_in
+            ORDER BY n
+        ) AS in_order
     ), to_waits AS (
         INSERT INTO {schema}.waits (
             since, id, parent, attempt, lost, priority, lane_limit, slot, scope, reason, queue, lane

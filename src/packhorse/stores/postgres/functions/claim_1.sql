@@ -1,4 +1,5 @@
--- Lease the best jobs of a queue; rows that another call is just taking are passed over.
+-- Lease the best jobs of a queue; rows that another call is just taking are passed over. Stops before the first job that
+-- does not fit in the bytes that are left of the ask; those left are less than none then.
 -- Jobs that have come due are taken where they stand, merged with the ready ones by the moment they came due.
 CREATE FUNCTION {schema}.claim_1(
     a_queue text,
@@ -7,17 +8,20 @@ CREATE FUNCTION {schema}.claim_1(
     a_token uuid,
     a_until bigint,
     a_hints json,
-    a_now bigint
+    a_any boolean,  -- whether something was leased before, and this claim may come away with nothing
+    a_now bigint,
+    INOUT io_bytes bigint,
+    OUT o_ids uuid[]
 )
-RETURNS uuid[]
 LANGUAGE plpgsql
 AS $packhorse$
 DECLARE
     v_priority smallint := -1;
     v_priorities smallint[] := '{}';
     v_places tid[];
-    v_ids uuid[];
+    v_sizes integer[];
     v_started uuid[];
+    v_left bigint;
 BEGIN
     LOOP  -- two probes for each priority that has anything scheduled
         SELECT priority
@@ -46,23 +50,48 @@ BEGIN
         v_places := {schema}.spots_1(a_queue, a_want, a_hints);
     END IF;
     IF cardinality(v_priorities) = 0 THEN
-        WITH picked AS (
-            DELETE FROM {schema}.ready
-            WHERE ctid = ANY (coalesce(v_places, ARRAY(
-                SELECT ctid
+        IF v_places IS NULL THEN
+            SELECT array_agg(place), array_agg(size), io_bytes - sum(size)
+            INTO v_places, v_sizes, v_left
+            FROM (
+                SELECT ctid AS place, (
+                    SELECT octet_length(payload) + octet_length(headers)
+                    FROM {schema}.jobs
+                    WHERE jobs.id = ready.id
+                ) AS size
                 FROM {schema}.ready
                 WHERE queue = a_queue
                 ORDER BY queue, priority, since, seq
                 LIMIT a_want
                 FOR UPDATE SKIP LOCKED
-            )))
+            ) AS best;
+        ELSE
+            SELECT array_agg(size), io_bytes - sum(size)
+            INTO v_sizes, v_left
+            FROM (
+                SELECT (
+                    SELECT octet_length(payload) + octet_length(headers)
+                    FROM {schema}.jobs
+                    WHERE jobs.id = ready.id
+                ) AS size
+                FROM {schema}.ready
+                WHERE ctid = ANY (v_places)
+                ORDER BY priority, since, seq
+            ) AS best;
+        END IF;
+        IF v_left < 0 THEN
+            v_places := v_places[: {schema}.fitting_1(v_sizes, io_bytes, a_any)];
+        END IF;
+        WITH picked AS (
+            DELETE FROM {schema}.ready
+            WHERE ctid = ANY (v_places)
             RETURNING *
         ), leased AS (
             INSERT INTO {schema}.leases (
-                until, since, seq, id, token, worker, parent, attempt, lost, priority, lane_limit, scope, queue, lane
+                claimed, until, since, seq, id, token, worker, parent, attempt, lost, priority, lane_limit, scope, queue, lane
             )
             SELECT
-                a_until, since, seq, id, a_token, a_worker, parent, attempt + 1, lost, priority, lane_limit,
+                a_now, a_until, since, seq, id, a_token, a_worker, parent, attempt + 1, lost, priority, lane_limit,
                 nullif(scope, 's'), queue, lane
             FROM picked
         ), counted AS (
@@ -72,11 +101,11 @@ BEGIN
             HAVING count(*) > 0
         )
         SELECT array_agg(id ORDER BY priority, since, seq), array_agg(id) FILTER (WHERE scope = 's')
-        INTO v_ids, v_started
+        INTO o_ids, v_started
         FROM picked;
     ELSE
         WITH ready_ones AS MATERIALIZED (
-            SELECT ctid AS place, priority, since, seq
+            SELECT ctid AS place, id, priority, since, seq
             FROM {schema}.ready
             WHERE ctid = ANY (coalesce(v_places, ARRAY(
                 SELECT ctid
@@ -90,7 +119,7 @@ BEGIN
             SELECT come.*
             FROM unnest(v_priorities) AS present (priority)
             CROSS JOIN LATERAL (
-                SELECT ctid AS place, due.priority, due.due AS since, due.seq
+                SELECT ctid AS place, due.id, due.priority, due.due AS since, due.seq
                 FROM {schema}.due
                 WHERE due.queue = a_queue
                   AND due.priority = present.priority
@@ -100,7 +129,7 @@ BEGIN
                 LIMIT a_want
                 FOR UPDATE SKIP LOCKED
             ) AS come
-        ), best AS MATERIALIZED (
+        ), first_ones AS MATERIALIZED (
             SELECT *
             FROM (
                 SELECT false AS was_due, * FROM ready_ones
@@ -109,6 +138,21 @@ BEGIN
             ) AS either
             ORDER BY priority, since, seq
             LIMIT a_want
+        ), weighed AS MATERIALIZED (
+            SELECT
+                *,
+                row_number() OVER best_first AS n,
+                sum((
+                    SELECT octet_length(payload) + octet_length(headers)
+                    FROM {schema}.jobs
+                    WHERE jobs.id = first_ones.id
+                )) OVER best_first AS bytes
+            FROM first_ones
+            WINDOW best_first AS (ORDER BY priority, since, seq ROWS UNBOUNDED PRECEDING)
+        ), best AS MATERIALIZED (
+            SELECT *
+            FROM weighed
+            WHERE bytes <= io_bytes OR n = 1 AND NOT a_any
         ), from_ready AS (
             DELETE FROM {schema}.ready
             WHERE ctid = ANY (ARRAY(SELECT place FROM best WHERE NOT was_due))
@@ -123,10 +167,10 @@ BEGIN
             SELECT *, true FROM from_due
         ), leased AS (
             INSERT INTO {schema}.leases (
-                until, since, seq, id, token, worker, parent, attempt, lost, priority, lane_limit, scope, queue, lane
+                claimed, until, since, seq, id, token, worker, parent, attempt, lost, priority, lane_limit, scope, queue, lane
             )
             SELECT
-                a_until, since, seq, id, a_token, a_worker, parent, attempt + 1, lost, priority, lane_limit,
+                a_now, a_until, since, seq, id, a_token, a_worker, parent, attempt + 1, lost, priority, lane_limit,
                 nullif(scope, 's'), queue, lane
             FROM picked
         ), counted AS (
@@ -135,14 +179,16 @@ BEGIN
             FROM picked
             HAVING count(*) > 0
         )
-        SELECT array_agg(id ORDER BY priority, since, seq), array_agg(id) FILTER (WHERE scope = 's')
-        INTO v_ids, v_started
+        SELECT array_agg(id ORDER BY priority, since, seq), array_agg(id) FILTER (WHERE scope = 's'),
+            io_bytes - (SELECT max(bytes) FROM weighed)
+        INTO o_ids, v_started, v_left
         FROM picked;
     END IF;
 
     IF v_started IS NOT NULL THEN
         PERFORM {schema}.free_1(v_started);
     END IF;
-    RETURN coalesce(v_ids, '{}');
+    o_ids := coalesce(o_ids, '{}');
+    io_bytes := coalesce(v_left, io_bytes);
 END
 $packhorse$;

@@ -43,7 +43,7 @@ BEGIN
             GROUP BY queue
         )
         SELECT array_agg(
-            ROW (id, parent, due, attempt, lost, priority, lane_limit, false, scope, queue, lane)::{schema}.newcomer
+            ROW (id, parent, due, attempt, lost, priority, lane_limit, false, scope, queue, lane, seq)::{schema}.newcomer
             ORDER BY due, seq
         )
         INTO v_come

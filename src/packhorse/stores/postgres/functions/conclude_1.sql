@@ -13,6 +13,7 @@ LANGUAGE plpgsql
 AS $packhorse$
 DECLARE
     v_newcomers {schema}.newcomer[] := a_newcomers;
+    v_parents record;
     v_keyed uuid[];
     v_children boolean;
     v_queues text[];
@@ -34,7 +35,9 @@ BEGIN
             PERFORM {schema}.free_1(v_keyed);
         END IF;
         IF v_children THEN
-            v_newcomers := v_newcomers || {schema}.deliver_1(a_ids, a_ended, a_now);
+            v_parents := {schema}.arrive_1({schema}.deliver_1(a_ended, a_now), a_now);
+            v_newcomers := v_newcomers || v_parents.o_newcomers;
+            v_ready := v_parents.o_queues;
         END IF;
     END IF;
     IF v_lanes IS NOT NULL THEN  -- lanes that newcomers will ask are locked with those that are handed on, in order
@@ -42,7 +45,7 @@ BEGIN
             v_queues || ARRAY(SELECT queue FROM unnest(v_newcomers) WHERE lane IS NOT NULL AND NOT slot),
             v_lanes || ARRAY(SELECT lane FROM unnest(v_newcomers) WHERE lane IS NOT NULL AND NOT slot)
         );
-        v_ready := {schema}.hand_1(v_queues, v_lanes, a_now);
+        v_ready := v_ready || {schema}.hand_1(v_queues, v_lanes, a_now);
     END IF;
     IF v_newcomers IS NOT NULL THEN
         v_ready := v_ready || {schema}.admit_1(v_newcomers, a_now);

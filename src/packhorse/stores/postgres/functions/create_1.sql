@@ -1,7 +1,8 @@
 -- Write the records of new jobs and put each in its place. If any of the call has a lane, all that could be ready are
 -- handed back as newcomers, so that the order of arrival is theirs as they came.
 -- With a_laned null the call must not lock lanes, for its transaction may stay open: jobs with a lane go to due, at once,
--- and the next claim lets them in. Whoever comes after them in the same lane goes there too and does not overtake them.
+-- and the next claim lets them in. Whoever comes after them in the same lane, or after a job that
+-- has come due there, goes there too and does not overtake them.
 -- A run holds no unique key twice, and if it holds any, no id twice. Jobs by a refused settlement are left out.
 CREATE FUNCTION {schema}.create_1(
     a_run json,
@@ -100,14 +101,22 @@ BEGIN
                 WHEN lane IS NOT NULL AND (
                     a_laned IS NULL
                     OR (
+                        SELECT before.due <= a_now
+                        FROM {schema}.due AS before
+                        WHERE before.queue = jobs.queue
+                          AND before.lane = jobs.lane
+                          AND before.lane IS NOT NULL
+                          AND NOT before.slot
+                        ORDER BY before.queue, before.lane, before.due
+                        LIMIT 1
+                    )
+                    OR EXISTS (
                         SELECT 1
                         FROM {schema}.due AS before
                         WHERE before.queue = jobs.queue
                           AND before.lane = jobs.lane
                           AND before.arrived
-                        ORDER BY before.queue, before.lane
-                        LIMIT 1
-                    ) IS NOT NULL
+                    )
                 ) THEN 'arrives'
                 WHEN a_laned THEN 'asks'
                 ELSE 'ready'
@@ -119,7 +128,9 @@ BEGIN
         WHERE place = 'ready'
     ), to_due AS (
         INSERT INTO {schema}.due (due, id, parent, attempt, lost, priority, lane_limit, slot, arrived, scope, queue, lane)
-        SELECT due, id, parent, 0, 0, priority, lane_limit, false, place = 'arrives', scope, queue, lane
+        SELECT
+            CASE WHEN place = 'arrives' THEN {schema}.behind_1(queue, lane, a_now) ELSE due END,
+            id, parent, 0, 0, priority, lane_limit, false, place = 'arrives', scope, queue, lane
         FROM made
         WHERE place IN ('due', 'arrives')
     ), to_waits AS (
@@ -142,7 +153,7 @@ BEGIN
     SELECT
         array_agg(id),
         array_agg(
-            ROW (id, parent, a_now, 0, 0, priority, lane_limit, false, scope, queue, lane)::{schema}.newcomer
+            ROW (id, parent, a_now, 0, 0, priority, lane_limit, false, scope, queue, lane, NULL)::{schema}.newcomer
         ) FILTER (WHERE place = 'asks'),
         array_agg(DISTINCT queue) FILTER (WHERE place IN ('ready', 'arrives')),
         count(unique_key)

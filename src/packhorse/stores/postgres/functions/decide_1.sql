@@ -49,7 +49,7 @@ BEGIN
     JOIN {schema}.records USING (kind, key)
     ORDER BY records.kind, records.key
     FOR UPDATE OF records;
-    PERFORM {schema}.family_1({schema}.living_1(v_parents || array_agg(a_ids[n])))
+    PERFORM {schema}.family_1({schema}.parents_1(v_parents || array_agg(a_ids[n])))
     FROM json_to_recordset(a_details) AS detail (n integer, children integer)
     WHERE children > 0
     HAVING count(*) > 0;
@@ -64,7 +64,8 @@ BEGIN
             detail.on_kind,
             detail.on_key,
             detail.after,
-            wishes.puts
+            wishes.puts,
+            leases.cancelling AND detail.kind IN ('again', 'wait') AS stops  -- its effects are dropped
         FROM unnest(a_ids, a_tokens) WITH ORDINALITY AS settlement (id, token, n)
         JOIN {schema}.leases ON leases.id = settlement.id AND leases.token = settlement.token
         LEFT JOIN json_to_recordset(a_details) AS detail (
@@ -96,6 +97,10 @@ BEGIN
         IF NOT {schema}.fits_1(v_settlement.puts, a_now) THEN
             o_refused := o_refused || v_settlement.n;
             o_words := o_words || 'conflict'::text;
+            CONTINUE;
+        END IF;
+        IF v_settlement.stops THEN
+            v_closed := v_closed || v_settlement.id;
             CONTINUE;
         END IF;
         FOREACH v_wish IN ARRAY coalesce(v_settlement.puts, '{}') LOOP

@@ -1,27 +1,19 @@
 -- Leave the outcomes of ended children for their parents, count them once, and hand back the parents they release.
--- A parent that has ended gets nothing more; the ids, in order, tell which of those that end in this call end first.
-CREATE FUNCTION {schema}.deliver_1(a_ids uuid[], a_ended {schema}.ended[], a_now bigint)
+CREATE FUNCTION {schema}.deliver_1(a_ended {schema}.ended[], a_now bigint)
 RETURNS {schema}.newcomer[]
 LANGUAGE plpgsql
 AS $packhorse$
 DECLARE
     v_parents uuid[];
-    v_children uuid[];
     v_keys text[];
     v_versions bigint[];
     v_newcomers {schema}.newcomer[];
 BEGIN
-    v_parents := {schema}.living_1(ARRAY(SELECT parent FROM unnest(a_ended) WHERE parent IS NOT NULL));
-    v_children := ARRAY(
-        SELECT id
-        FROM unnest(a_ended)
-        WHERE parent = ANY (v_parents)
-           OR CASE WHEN parent = ANY (a_ids) THEN array_position(a_ids, id) < array_position(a_ids, parent) END
-    );
-    IF cardinality(v_children) = 0 THEN
+    v_parents := {schema}.parents_1(ARRAY(SELECT parent FROM unnest(a_ended) WHERE parent IS NOT NULL));
+    IF cardinality(v_parents) = 0 THEN
         RETURN NULL;
     END IF;
-    PERFORM {schema}.family_1(ARRAY(SELECT parent FROM unnest(a_ended) WHERE id = ANY (v_children)));
+    PERFORM {schema}.family_1(v_parents);
 
     WITH told AS (
         INSERT INTO {schema}.records AS old (kind, key, value, version, due, expires)
@@ -33,7 +25,7 @@ BEGIN
             0,
             0
         FROM unnest(a_ended)
-        WHERE id = ANY (v_children)
+        WHERE parent = ANY (v_parents)
         ORDER BY parent, id
         ON CONFLICT (kind, key) DO UPDATE
         SET value = excluded.value,
@@ -91,7 +83,7 @@ BEGIN
         GROUP BY queue
     )
     SELECT array_agg(
-        ROW (id, parent, a_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane)::{schema}.newcomer
+        ROW (id, parent, a_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane, NULL)::{schema}.newcomer
         ORDER BY seq
     )
     INTO v_newcomers

@@ -16,6 +16,7 @@ DECLARE
     v_digest bytea := '';
     v_word text;
     v_headers text;
+    v_runs json[];
     v_holder uuid;
 BEGIN
     IF json_typeof(args) IS DISTINCT FROM 'object' OR json_typeof(options) IS DISTINCT FROM 'object' THEN
@@ -64,12 +65,20 @@ BEGIN
     FOREACH v_word IN ARRAY ARRAY[
         task, options ->> 'queue', options ->> 'key', options ->> 'tenant', options ->> 'user', options ->> 'correlation',
         options ->> 'id', v_unique ->> 'key'
-    ] LOOP
+    ] || ARRAY(SELECT json_object_keys(coalesce(options -> 'headers', '{}'))) LOOP
         IF v_word = '' OR octet_length(v_word) > 255 OR v_word ~ '[\x01-\x1f\x7f]' THEN
             RAISE invalid_parameter_value USING MESSAGE = format('%L is no name', v_word),
                 HINT = 'Names have 1 to 255 bytes and no control characters';
         END IF;
     END LOOP;
+    -- Halves of surrogate pairs, where a backslash is not itself escaped. No backslash stands here: roles read it differently.
+    IF strpos(lower(concat(args, options)), chr(92) || 'ud') > 0
+        AND replace(concat(args, options), repeat(chr(92), 2), '')
+        ~* replace('~ud[89ab]..(?!~ud[c-f])|(?<!~ud[89ab]..)~ud[c-f]', '~', repeat(chr(92), 2))
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'args or options hold half of a surrogate pair',
+            HINT = 'Write a character as UTF-8, or as both escapes of its pair';
+    END IF;
     IF task IS NULL
         OR octet_length(args::text) > 1048576
         OR NOT coalesce((options ->> 'priority')::integer, 10) BETWEEN 0 AND 8191
@@ -110,30 +119,31 @@ BEGIN
     IF octet_length(v_headers) > 16384 THEN
         RAISE invalid_parameter_value USING MESSAGE = 'the headers have more than 16 KiB', HINT = 'Put data into args';
     END IF;
-    SELECT o_holder
-    INTO v_holder
-    FROM {schema}.enqueue_1(
-        ARRAY[json_build_array(json_build_object(
-            'id', v_id,
-            'task', task,
-            'queue', options -> 'queue',
-            'priority', options -> 'priority',
-            'delay', ((options ->> 'delay')::numeric * 1000000)::bigint,
-            'at', ((options ->> 'at')::numeric * 1000000)::bigint,
-            'lane', options -> 'key',
-            'lane_limit', options -> 'per_key',
-            'tenant', options -> 'tenant',
-            'unique_key', task || ':' || (v_unique ->> 'key'),
-            'scope', CASE WHEN v_unique IS NULL THEN NULL WHEN v_unique ->> 'within' IS NOT NULL THEN 'w' ELSE left(coalesce(v_unique ->> 'until', 'finished'), 1) END,
-            'window', ((v_unique ->> 'within')::numeric * 1000000)::bigint,
-            'headers', v_headers,
-            'payload', args::text
-        ))],
-        v_unique IS NOT NULL,
-        NULL,
-        true,
-        NULL
-    );
+    v_runs := ARRAY[json_build_array(json_build_object(
+        'id', v_id,
+        'task', task,
+        'queue', options -> 'queue',
+        'priority', options -> 'priority',
+        'delay', ((options ->> 'delay')::numeric * 1000000)::bigint,
+        'at', ((options ->> 'at')::numeric * 1000000)::bigint,
+        'lane', options -> 'key',
+        'lane_limit', options -> 'per_key',
+        'tenant', options -> 'tenant',
+        'unique_key', task || ':' || (v_unique ->> 'key'),
+        'scope', CASE WHEN v_unique IS NULL THEN NULL WHEN v_unique ->> 'within' IS NOT NULL THEN 'w' ELSE left(coalesce(v_unique ->> 'until', 'finished'), 1) END,
+        'window', ((v_unique ->> 'within')::numeric * 1000000)::bigint,
+        'headers', v_headers,
+        'payload', args::text
+    ))];
+    IF coalesce(options ->> 'id', options ->> 'uuid', v_unique ->> 'key') IS NOT NULL THEN
+        SELECT o_holder
+        INTO v_holder
+        FROM {schema}.enqueue_careful_1(v_runs, v_unique IS NOT NULL, true, NULL);
+    ELSE
+        SELECT o_holder
+        INTO v_holder
+        FROM {schema}.enqueue_1(v_runs, false, NULL, true, NULL);
+    END IF;
     RETURN coalesce(v_holder, v_id);
 END
 $packhorse$;

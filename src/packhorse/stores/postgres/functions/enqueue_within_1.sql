@@ -11,6 +11,17 @@ BEGIN
     IF {schema}.elsewhere_1(v_given ->> 'identity') THEN
         RETURN NULL;
     END IF;
+    IF (v_given ->> 'careful')::boolean THEN
+        RETURN (
+            SELECT coalesce(json_agg(json_build_array(o_n, o_holder)), '[]')::text
+            FROM {schema}.enqueue_careful_1(
+                ARRAY(SELECT value FROM json_array_elements(v_given -> 'runs')),
+                (v_given ->> 'keyed')::boolean,
+                (v_given ->> 'log')::boolean,
+                (v_given ->> 'now')::bigint
+            )
+        );
+    END IF;
     RETURN (
         SELECT coalesce(json_agg(json_build_array(o_n, o_holder)), '[]')::text
         FROM {schema}.enqueue_1(

@@ -11,9 +11,12 @@ CREATE FUNCTION {schema}.exchange_1(
     a_worker uuid,
     a_token uuid,
     a_lease bigint,
+    a_number bigint,
+    a_again boolean,
     a_queues text[],
     a_counts integer[],
     a_mosts integer[],
+    a_bytes bigint,
     a_hints json,
     a_keep_count bigint,
     a_keep_age bigint,
@@ -25,6 +28,7 @@ RETURNS TABLE (
     o_n integer,
     o_word text,
     o_id uuid,
+    o_claimed bigint,
     o_until bigint,
     o_task text,
     o_queue text,
@@ -39,7 +43,8 @@ RETURNS TABLE (
     o_more boolean,
     o_next_due bigint,
     o_now bigint,
-    o_hints json
+    o_hints json,
+    o_fence bigint
 )
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan
@@ -54,6 +59,7 @@ DECLARE
     v_satisfied integer[];  -- positions whose wait is over before it began
     v_written integer[];
     v_refused integer[];    -- positions that are not written
+    v_stopped integer[];    -- positions that were cancelled instead of going on
     v_ids uuid[];           -- ended jobs, and in full those that concern others
     v_ended {schema}.ended[];
     v_newcomers {schema}.newcomer[];
@@ -64,6 +70,7 @@ DECLARE
     v_claimed uuid[];
     v_ready text[];         -- queues in which this call made something ready
     v_changes bytea := '';
+    v_lease record;
 BEGIN
     IF cardinality(a_ids) > 0 AND a_unusual IS NULL THEN
         SELECT *
@@ -77,7 +84,7 @@ BEGIN
             FROM {schema}.decide_1(a_ids, a_tokens, a_unusual -> 'details', a_unusual -> 'puts', v_now);
         END IF;
         SELECT *
-        INTO v_written, v_ids, v_ended, v_ready, v_changes
+        INTO v_written, v_stopped, v_ids, v_ended, v_ready, v_changes
         FROM {schema}.settle_1(
             a_ids, a_tokens, a_results, a_unusual -> 'details', v_decided, v_satisfied,
             a_keep_count, a_keep_age, a_failures, v_now
@@ -100,6 +107,7 @@ BEGIN
         o_n := NULL;
         o_word := NULL;
     END IF;
+    v_refused := v_refused || v_stopped;  -- effects of both are dropped
     IF a_unusual IS NOT NULL THEN
         IF v_ended IS NOT NULL AND a_unusual -> 'runs' IS NOT NULL THEN
             -- A job that ends may enqueue its successor under the same unique key.
@@ -120,23 +128,30 @@ BEGIN
     END IF;
 
     IF a_worker IS NOT NULL THEN
-        v_newcomers := v_newcomers || {schema}.come_due_1(a_queues, v_now);
+        v_newcomers := {schema}.come_due_1(a_queues, v_now) || v_newcomers;
     END IF;
-    IF v_ids IS NOT NULL OR v_newcomers IS NOT NULL THEN
+    IF v_ids IS NOT NULL OR v_ended IS NOT NULL OR v_newcomers IS NOT NULL THEN
         v_ready := v_ready || {schema}.conclude_1(v_ids, v_ended, v_newcomers, v_now);
     END IF;
 
     o_more := false;
     IF a_worker IS NOT NULL THEN
-        SELECT *
-        INTO v_leased, v_claimed, o_more, o_next_due
-        FROM {schema}.lease_1(a_worker, a_token, a_lease, a_queues, a_counts, a_mosts, a_hints, v_now);
-        v_changes := v_changes || {schema}.packed_1('s', v_claimed);
+        v_lease := {schema}.lease_1(
+            a_worker, a_token, a_lease, a_number, a_again, a_queues, a_counts, a_mosts, a_bytes, a_hints,
+            a_keep_count, a_keep_age, a_failures, v_now
+        );
+        v_leased := v_lease.o_leased;
+        v_claimed := v_lease.o_claimed;
+        o_more := v_lease.o_more;
+        o_next_due := v_lease.o_next_due;
+        o_fence := v_lease.o_fence;
+        v_ready := v_ready || v_lease.o_ready;
+        v_changes := v_changes || coalesce(v_lease.o_changes, '') || {schema}.packed_1('s', v_claimed);
         RETURN QUERY
         SELECT
-            NULL::integer, NULL::text, leases.id, leases.until, jobs.task, leases.queue, jobs.payload,
-            jobs.headers, leases.priority, leases.attempt, leases.lost, jobs.born, leases.lane, leases.parent,
-            NULL::boolean, NULL::bigint, NULL::bigint, NULL::json
+            NULL::integer, NULL::text, leases.id, leases.claimed, leases.until, jobs.task, leases.queue,
+            jobs.payload, jobs.headers, leases.priority, leases.attempt, leases.lost, jobs.born, leases.lane, leases.parent,
+            NULL::boolean, NULL::bigint, NULL::bigint, NULL::json, NULL::bigint
         FROM (  -- the limit lets the planner expect one, and look each up by its id
             SELECT unnest(v_leased) AS id
             LIMIT cardinality(v_leased)

@@ -69,7 +69,7 @@ BEGIN
         v_ready := v_ready || v_made.o_ready;
     END LOOP;
     IF v_newcomers IS NOT NULL THEN
-        v_ready := v_ready || {schema}.admit_1(v_newcomers, v_now);
+        v_ready := v_ready || {schema}.ask_1(v_newcomers, v_now);
     END IF;
     IF v_ready IS NOT NULL THEN
         PERFORM {schema}.wake_1(v_now);

@@ -12,6 +12,8 @@ BEGIN
     WHERE id = ANY (a_ids);
     DELETE FROM {schema}.progress
     WHERE id = ANY (a_ids);
+    DELETE FROM {schema}.watched
+    WHERE id = ANY (ARRAY(SELECT id FROM {schema}.watched WHERE id = ANY (a_ids) ORDER BY id FOR UPDATE));
     -- Nobody delivers any more: the records are gone, and those who were delivering held them until they were done.
     WITH gone AS (
         DELETE FROM {schema}.families

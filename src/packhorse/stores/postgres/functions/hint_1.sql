@@ -11,7 +11,7 @@ BEGIN
       AND until > a_now
     LIMIT 1;
     IF FOUND THEN
-        PERFORM pg_notify({channel}, 'ends');
+        PERFORM {schema}.notify_1('ends');
     END IF;
 END
 $packhorse$;

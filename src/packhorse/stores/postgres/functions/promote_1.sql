@@ -37,7 +37,7 @@ BEGIN
     SELECT
         array_agg(id ORDER BY array_position(a_ids, id)),
         array_agg(
-            ROW (id, parent, v_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane)::{schema}.newcomer
+            ROW (id, parent, v_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane, NULL)::{schema}.newcomer
             ORDER BY array_position(a_ids, id)
         )
     INTO v_ids, v_newcomers
@@ -46,7 +46,7 @@ BEGIN
         RETURN;
     END IF;
 
-    IF {schema}.admit_1(v_newcomers, v_now) IS NOT NULL THEN
+    IF {schema}.ask_1(v_newcomers, v_now) IS NOT NULL THEN
         PERFORM {schema}.wake_1(v_now);
     END IF;
     IF a_log THEN

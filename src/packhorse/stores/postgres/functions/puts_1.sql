@@ -32,7 +32,7 @@ BEGIN
         RETURN NEXT v_version;
     END LOOP;
     IF v_newcomers IS NOT NULL THEN
-        IF {schema}.admit_1(v_newcomers, v_now) IS NOT NULL THEN
+        IF {schema}.ask_1(v_newcomers, v_now) IS NOT NULL THEN
             PERFORM {schema}.wake_1(v_now);
         END IF;
     END IF;

@@ -1,4 +1,4 @@
--- Take back leases that ran out: ready again, dead once lost too often, cancelled if that was asked for.
+-- Take back leases that ran out: ready again, dead once begun and lost too often, cancelled if that was asked for.
 -- Folds the counts on the way.
 CREATE FUNCTION {schema}.reap_1(
     a_limit integer,
@@ -38,9 +38,12 @@ BEGIN
         ))
         RETURNING
             *,
+            -- the attempts of a job that was lost before hold a step when they begin
+            CASE WHEN lost = 0 OR step > 0 THEN attempt ELSE attempt - 1 END AS attempts,
+            CASE WHEN lost = 0 OR step > 0 THEN lost + 1 ELSE lost END AS losses,
             CASE
                 WHEN cancelling THEN 'cancelled'
-                WHEN lost + 1 >= a_max_lost THEN 'dead'
+                WHEN step > 0 AND lost + 1 >= a_max_lost THEN 'dead'
                 ELSE 'ready'
             END AS state
     ), shelves AS MATERIALIZED (
@@ -54,7 +57,7 @@ BEGIN
         FROM (SELECT DISTINCT queue, state FROM gone WHERE state <> 'ready') AS ends
     ), to_ends AS (
         INSERT INTO {schema}.ends (finished, id, shelf, attempt, lost, reason)
-        SELECT v_now, id, shelf, attempt, lost + 1, CASE state WHEN 'dead' THEN 'poison' END
+        SELECT v_now, id, shelf, attempts, losses, CASE state WHEN 'dead' THEN 'poison' END
         FROM gone
         JOIN shelves USING (queue, state)
     ), counted AS (
@@ -66,12 +69,12 @@ BEGIN
     )
     SELECT
         array_agg(
-            ROW (id, parent, attempt, lost + 1, lane IS NOT NULL, scope, queue, lane, 'running', state, NULL)::{schema}.ended
+            ROW (id, parent, attempts, losses, lane IS NOT NULL, scope, queue, lane, 'running', state, NULL)::{schema}.ended
             ORDER BY until, id
         ),
         array_agg(worker ORDER BY until, id),
         array_agg(
-            ROW (id, parent, v_now, attempt, lost + 1, priority, lane_limit, true, scope, queue, lane)::{schema}.newcomer
+            ROW (id, parent, v_now, attempts, losses, priority, lane_limit, true, scope, queue, lane, NULL)::{schema}.newcomer
             ORDER BY until, id
         ) FILTER (WHERE state = 'ready')
     INTO v_lost, v_workers, v_newcomers

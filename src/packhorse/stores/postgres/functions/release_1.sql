@@ -33,7 +33,7 @@ BEGIN
     SELECT
         array_agg(id ORDER BY seq),
         array_agg(
-            ROW (id, parent, v_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane)::{schema}.newcomer
+            ROW (id, parent, v_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane, NULL)::{schema}.newcomer
             ORDER BY seq
         )
     INTO v_ids, v_newcomers
@@ -42,7 +42,7 @@ BEGIN
         RETURN 0;
     END IF;
 
-    IF {schema}.admit_1(v_newcomers, v_now) IS NOT NULL THEN
+    IF {schema}.ask_1(v_newcomers, v_now) IS NOT NULL THEN
         PERFORM {schema}.wake_1(v_now);
     END IF;
     IF a_log THEN

@@ -11,6 +11,7 @@ DECLARE
     v_ids uuid[];
     v_keyed uuid[];
     v_newcomers {schema}.newcomer[];
+    v_parents uuid[];
 BEGIN
     v_ids := ARRAY(
         SELECT ends.id
@@ -45,6 +46,15 @@ BEGIN
     INTO v_keyed
     FROM taken;
 
+    v_parents := ARRAY(SELECT id FROM {schema}.jobs WHERE id = ANY (v_ids) AND children > 0);
+    PERFORM {schema}.family_1({schema}.parents_1(array_agg(id)))
+    FROM (
+        SELECT parent AS id FROM {schema}.jobs WHERE id = ANY (v_ids) AND parent IS NOT NULL
+        UNION
+        SELECT unnest(v_parents)
+    ) AS concerned
+    HAVING count(*) > 0;
+
     WITH gone AS (
         DELETE FROM {schema}.ends
         USING {schema}.jobs, {schema}.shelves
@@ -60,6 +70,17 @@ BEGIN
         SELECT id, v_now, token, attempt
         FROM gone
         WHERE token IS NOT NULL
+    ), taken_back AS (
+        DELETE FROM {schema}.records
+        USING gone
+        WHERE kind = 'packhorse.delivered'
+          AND key = replace(parent::text, '-', '') || '/' || replace(gone.id::text, '-', '')
+        RETURNING parent
+    ), fewer AS (
+        UPDATE {schema}.families
+        SET delivered = delivered - children
+        FROM (SELECT parent, count(*) AS children FROM taken_back GROUP BY parent) AS taken_back
+        WHERE id = parent
     ), counted AS (
         INSERT INTO {schema}.deltas (queue, dead, cancelled)
         SELECT queue, -count(*) FILTER (WHERE verdict = 'dead'), -count(*) FILTER (WHERE verdict = 'cancelled')
@@ -69,7 +90,7 @@ BEGIN
     SELECT
         array_agg(id ORDER BY array_position(a_ids, id)),
         array_agg(
-            ROW (id, parent, v_now, 0, 0, priority, lane_limit, false, scope, queue, lane)::{schema}.newcomer
+            ROW (id, parent, v_now, 0, 0, priority, lane_limit, false, scope, queue, lane, NULL)::{schema}.newcomer
             ORDER BY array_position(a_ids, id)
         )
     INTO v_ids, v_newcomers
@@ -78,7 +99,31 @@ BEGIN
         RETURN;
     END IF;
 
-    IF {schema}.admit_1(v_newcomers, v_now) IS NOT NULL THEN
+    IF v_parents && v_ids THEN  -- one that has children waits for those whose ends are not delivered
+        WITH waiting AS MATERIALIZED (
+            SELECT newcomer.*, jobs.children
+            FROM unnest(v_newcomers) AS newcomer
+            JOIN {schema}.jobs USING (id)
+            JOIN {schema}.families USING (id)
+            WHERE jobs.children > families.delivered
+        ), to_waits AS (
+            INSERT INTO {schema}.waits (
+                since, id, parent, attempt, lost, pending, priority, lane_limit, slot, scope, reason, queue, lane
+            )
+            SELECT since, id, parent, 0, 0, children, priority, lane_limit, false, scope, 'children', queue, lane
+            FROM waiting
+        ), counted AS (
+            INSERT INTO {schema}.deltas (queue, waiting)
+            SELECT queue, count(*)
+            FROM waiting
+            GROUP BY queue
+        )
+        SELECT array_agg(newcomer ORDER BY array_position(a_ids, newcomer.id))
+        INTO v_newcomers
+        FROM unnest(v_newcomers) AS newcomer
+        WHERE newcomer.id <> ALL (ARRAY(SELECT id FROM waiting));
+    END IF;
+    IF v_newcomers IS NOT NULL AND {schema}.ask_1(v_newcomers, v_now) IS NOT NULL THEN
         PERFORM {schema}.wake_1(v_now);
     END IF;
     IF a_log THEN

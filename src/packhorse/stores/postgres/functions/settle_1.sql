@@ -1,5 +1,7 @@
 -- Move leased jobs to the places their outcomes name, all at once. What is not plain done has a detail by position.
--- Answers which settlements were written, the ended jobs in order (all by id, those with a lane, parent or key in full),
+-- Answers which settlements were written, which of them were cancelled instead of going on and lose their effects, the
+-- ended jobs in order (all by id, those with a lane, parent or key in full; and, with nothing but their slot, those that
+-- wait for children, which may be behind the same lane),
 -- the queues that have something ready now, and the packed changes.
 CREATE FUNCTION {schema}.settle_1(
     a_ids uuid[],
@@ -13,6 +15,7 @@ CREATE FUNCTION {schema}.settle_1(
     a_failures integer,
     a_now bigint,
     OUT o_written integer[],
+    OUT o_stopped integer[],
     OUT o_ids uuid[],
     OUT o_ended {schema}.ended[],
     OUT o_ready text[],
@@ -109,8 +112,8 @@ BEGIN
             on_kind, on_key, detail
         )
         SELECT
-            a_now, after, id, parent, attempt - 1, lost, children, priority, lane_limit, lane IS NOT NULL, scope, reason,
-            queue, lane, on_kind, on_key, detail
+            a_now, after, id, parent, attempt - 1, lost, children, priority, lane_limit,
+            lane IS NOT NULL AND reason <> 'children', scope, reason, queue, lane, on_kind, on_key, detail
         FROM gone
         WHERE outcome = 'wait'
         ORDER BY n
@@ -149,6 +152,7 @@ BEGIN
     )
     SELECT
         array_agg(n),
+        array_agg(n) FILTER (WHERE outcome <> kind),
         array_agg(id) FILTER (WHERE outcome IN ('done', 'dead', 'cancelled')),
         array_agg(
             ROW (
@@ -158,14 +162,16 @@ BEGIN
         ) FILTER (
             WHERE outcome IN ('done', 'dead', 'cancelled')
               AND (lane IS NOT NULL OR parent IS NOT NULL OR scope IS NOT NULL)
-        ),
+        ) || array_agg(
+            ROW (id, NULL, attempt, lost, true, NULL, queue, lane, 'running', outcome, NULL)::{schema}.ended
+        ) FILTER (WHERE outcome = 'wait' AND reason = 'children' AND lane IS NOT NULL),
         array_agg(queue) FILTER (WHERE outcome = 'again' AND delay = 0),
         array_agg(id) FILTER (WHERE outcome IN ('again', 'wait') OR error IS NOT NULL),
         (
             SELECT string_agg({schema}.packed_1(letter, ids), ''::bytea ORDER BY strpos('drwkc', letter))
             FROM changes
         )
-    INTO o_written, o_ids, o_ended, o_ready, v_tried, o_changes
+    INTO o_written, o_stopped, o_ids, o_ended, o_ready, v_tried, o_changes
     FROM (SELECT * FROM gone ORDER BY n) AS gone;
 
     IF v_tried IS NOT NULL THEN  -- of each job the latest failures stay, and as many tokens without one

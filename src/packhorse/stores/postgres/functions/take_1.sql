@@ -12,7 +12,7 @@ DECLARE
     v_lanes text[];
     v_lined {schema}.ended[];
 BEGIN
-    v_parents := {schema}.living_1(ARRAY(
+    v_parents := {schema}.parents_1(ARRAY(
         SELECT parent
         FROM {schema}.jobs
         WHERE id = ANY (a_ids)

@@ -9,7 +9,7 @@ BEGIN
     WHERE until > a_now
     LIMIT 1;
     IF FOUND THEN
-        PERFORM pg_notify({channel}, 'work');
+        PERFORM {schema}.notify_1('work');
     END IF;
 END
 $packhorse$;

@@ -26,7 +26,7 @@ BEGIN
         GROUP BY queue
     )
     SELECT array_agg(
-        ROW (id, parent, a_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane)::{schema}.newcomer
+        ROW (id, parent, a_now, attempt, lost, priority, lane_limit, slot, scope, queue, lane, NULL)::{schema}.newcomer
         ORDER BY seq
     )
     INTO v_newcomers

@@ -74,9 +74,11 @@ CREATE TABLE {schema}.due (
 -- Claimed in place, merged with ready; the others must ask their lane first and are moved.
 CREATE INDEX due_plain ON {schema}.due (queue, priority, due, seq) WHERE lane IS NULL OR slot;
 CREATE INDEX due_laned ON {schema}.due (queue, due, seq) WHERE lane IS NOT NULL AND NOT slot;
-CREATE INDEX due_arrived ON {schema}.due (queue, lane) WHERE arrived;
+CREATE INDEX due_lane ON {schema}.due (queue, lane, due) WHERE lane IS NOT NULL AND NOT slot;
+CREATE INDEX due_arrived ON {schema}.due (queue, lane, due) WHERE arrived;
 
 CREATE TABLE {schema}.leases (
+    claimed bigint NOT NULL,
     until bigint NOT NULL,  -- no index: renewals stay in their page, reap reads the whole small table
     since bigint NOT NULL,
     seq bigint NOT NULL,
@@ -202,7 +204,7 @@ CREATE TABLE {schema}.queues (
     paused boolean NOT NULL
 );
 
--- What each call changed in the counts; folded by reap, summed by count.
+-- What each call changed in the counts; reap folds it into one row a queue.
 CREATE TABLE {schema}.deltas (
     queue text COLLATE "C" NOT NULL,
     scheduled bigint NOT NULL DEFAULT 0,
@@ -213,6 +215,27 @@ CREATE TABLE {schema}.deltas (
     dead bigint NOT NULL DEFAULT 0,
     cancelled bigint NOT NULL DEFAULT 0
 );
+
+CREATE TABLE {schema}.folded (
+    queue text COLLATE "C" PRIMARY KEY,
+    scheduled bigint NOT NULL,
+    ready bigint NOT NULL,
+    running bigint NOT NULL,
+    waiting bigint NOT NULL,
+    done bigint NOT NULL,
+    dead bigint NOT NULL,
+    cancelled bigint NOT NULL
+) WITH (fillfactor = 50);
+
+-- The jobs of every queue that holds any.
+CREATE VIEW {schema}.counts AS
+SELECT
+    queue, sum(scheduled)::bigint AS scheduled, sum(ready)::bigint AS ready, sum(running)::bigint AS running,
+    sum(waiting)::bigint AS waiting, sum(done)::bigint AS done, sum(dead)::bigint AS dead,
+    sum(cancelled)::bigint AS cancelled
+FROM (SELECT * FROM {schema}.folded UNION ALL SELECT * FROM {schema}.deltas) AS parts
+GROUP BY queue
+HAVING sum(scheduled + ready + running + waiting + done + dead + cancelled) <> 0;
 
 CREATE TABLE {schema}.records (
     version bigint NOT NULL,
@@ -263,6 +286,8 @@ CREATE TABLE {schema}.workers (
 CREATE TABLE {schema}.asks (
     worker uuid PRIMARY KEY,
     at bigint NOT NULL,
+    number bigint NOT NULL,  -- the worker's own: what comes with a lower one is too late
+    fence bigint NOT NULL,
     token uuid NOT NULL
 ) WITH (fillfactor = 20);
 
@@ -275,6 +300,7 @@ CREATE TABLE {schema}.watched (
     id uuid PRIMARY KEY,
     until bigint NOT NULL
 );
+CREATE INDEX watched_until ON {schema}.watched (until);
 
 -- A job on its way to ready, with or without a slot in its lane.
 CREATE TYPE {schema}.newcomer AS (
@@ -288,7 +314,8 @@ CREATE TYPE {schema}.newcomer AS (
     slot boolean,
     scope "char",
     queue text COLLATE "C",
-    lane text COLLATE "C"
+    lane text COLLATE "C",
+    seq bigint  -- of one that has come due: its arrival, which it keeps
 );
 
 -- A job that has left its place for good.

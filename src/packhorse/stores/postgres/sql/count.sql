@@ -1,6 +1,3 @@
-SELECT
-    queue, sum(scheduled)::bigint, sum(ready)::bigint, sum(running)::bigint, sum(waiting)::bigint, sum(done)::bigint,
-    sum(dead)::bigint, sum(cancelled)::bigint
-FROM {schema}.deltas
-GROUP BY queue
+SELECT queue, scheduled, ready, running, waiting, done, dead, cancelled
+FROM {schema}.counts
 ORDER BY queue;

@@ -8,13 +8,14 @@ SELECT
         WHEN waits.id IS NOT NULL THEN 'waiting'
         ELSE shelves.verdict
     END,
-    coalesce(ready.since, due.due, leases.until, waits.since, ends.finished),
+    coalesce(ready.since, due.due, leases.claimed, waits.since, ends.finished),
     jobs.tenant, jobs.lane, jobs.lane_limit, jobs.parent, jobs.unique_key,
     coalesce(waits.reason, ends.reason),
     coalesce(waits.detail, ''),
     coalesce(ready.attempt, due.attempt, leases.attempt, waits.attempt, ends.attempt),
     coalesce(ready.lost, due.lost, leases.lost, waits.lost, ends.lost),
     leases.worker,
+    leases.until,
     coalesce(leases.cancelling, false),
     coalesce(waits.pending, jobs.children),
     coalesce(families.delivered, 0),

@@ -7,6 +7,7 @@ SELECT
     current_setting('fsync') AS fsync,
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('default_transaction_isolation') AS isolation,
+    current_setting('server_encoding') AS encoding,
     current_setting('autovacuum') AS autovacuum,
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int AS connections,
     pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,

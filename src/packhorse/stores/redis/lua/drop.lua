@@ -23,4 +23,5 @@ end
 
 for i, id in ipairs(ids) do answers[i] = drop(id) end
 conclude()
+forget_empty_queues()
 return answers

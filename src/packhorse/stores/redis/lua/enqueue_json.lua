@@ -1,14 +1,47 @@
 -- Enqueue a job for any client of the server: task, arguments and options as texts. Answers the id of the job that
 -- stands for it. Arguments are kept byte for byte; options are those of docs/how-to/other-languages.md.
 -- args: task args options
+
+-- Sequences of UTF-8 by their first byte; what is left of a text without them must be ASCII.
+local TAIL = '[\128-\191]'
+local SEQUENCES = {
+  '[\194-\223]' .. TAIL, '\224[\160-\191]' .. TAIL, '[\225-\236\238\239]' .. TAIL .. TAIL, '\237[\128-\159]' .. TAIL,
+  '\240[\144-\191]' .. TAIL .. TAIL, '[\241-\243]' .. TAIL .. TAIL .. TAIL, '\244[\128-\143]' .. TAIL .. TAIL,
+}
+local function utf8(text)
+  for i = 1, #SEQUENCES do
+    if not find(text, '[\128-\255]') then return true end
+    text = string.gsub(text, SEQUENCES[i], ' ')
+  end
+  return not find(text, '[\128-\255]')
+end
+
+-- What cjson lets through and JSON does not have: control bytes in strings, and numbers as C writes them.
+local MALFORMED = {
+  '[a-df-zA-DF-Z]', '[^%d][eE]', '[eE][^%d%+%-]', '[eE][%+%-][^%d]', '[^eE]%+', '%-[^%d]', '[^%d]%.', '%.[^%d]',
+  '[^%w%.%+%-]%-?0%d',
+}
+local function strict(text)
+  local bare = string.gsub(text, '\\.', '')
+  for inside in string.gmatch(bare, '"([^"]*)"') do
+    if find(inside, '[%z\1-\31]') then return false end
+  end
+  bare = string.gsub(bare, '"[^"]*"', '')
+  for _, word in ipairs({ 'true', 'false', 'null' }) do bare = string.gsub(bare, word, ' ') end
+  for i = 1, #MALFORMED do
+    if find(bare, MALFORMED[i]) then return false end
+  end
+  return true
+end
+
 local function object(text)
-  if not find(text, '^%s*{') then return nil end
+  if not find(text, '^%s*{') or not utf8(text) or find(text, '%z') or not strict(text) then return nil end
   local ok, value = pcall(cjson.decode, text)
   return ok and value or nil
 end
 
 local function named(text, most)
-  return type(text) == 'string' and #text > 0 and #text <= (most or 255) and not find(text, '[%z\1-\31\127]')
+  return type(text) == 'string' and #text > 0 and #text <= (most or 255) and not find(text, '[%z\1-\31\127]') and utf8(text)
 end
 
 local function number(least, most)
@@ -20,10 +53,10 @@ local function whole(least, most)
   return function(value) return fits(value) and value % 1 == 0 end
 end
 
--- Whether a table was an object: its names are texts. An empty list cannot be told from an empty object.
-local function texts(value)
+-- Whether a table was an object with good names. An empty list cannot be told from an empty object.
+local function with_names(value)
   for name in pairs(value) do
-    if type(name) ~= 'string' then return false end
+    if not named(name) then return false end
   end
   return true
 end
@@ -34,7 +67,7 @@ local CHECKS = {
   queue = named, key = named, tenant = named, user = named, correlation = named,
   priority = whole(0, 8191), per_key = whole(1, 32767), attempts = whole(1, 1000000),
   delay = number(0, 3155760000), at = number(0, 4102444800),
-  headers = function(value) return type(value) == 'table' and texts(value) end,
+  headers = function(value) return type(value) == 'table' and with_names(value) end,
   uuid = function(value) return type(value) == 'string' and #value == 36 and match(value, '^%x+%-%x+%-%x+%-%x+%-%x+$') end,
   unique = function(value)
     if type(value) ~= 'table' then return false end
@@ -46,10 +79,11 @@ local CHECKS = {
       and (value['until'] == nil or value['until'] == 'started' or value['until'] == 'finished')
   end,
 }
-local said = object(options)
-if not named(task) then return redis.error_reply('PACKHORSE a task has a name of 1 to 255 bytes') end
-if not said or not object(args) then return redis.error_reply('PACKHORSE args and options are texts of JSON objects') end
 if #args > 1048576 then return redis.error_reply('PACKHORSE args have more than 1 MiB') end
+if #options > 65536 then return redis.error_reply('PACKHORSE options have more than 64 KiB') end
+local said = object(options)
+if not named(task) then return redis.error_reply('PACKHORSE a task has a name of 1 to 255 bytes of UTF-8 text') end
+if not said or not object(args) then return redis.error_reply('PACKHORSE args and options are texts of JSON objects, in UTF-8') end
 for name, value in pairs(said) do
   if not CHECKS[name] then return redis.error_reply('PACKHORSE there is no option ' .. name) end
   if not CHECKS[name](value) then return redis.error_reply('PACKHORSE this is nothing for the option ' .. name) end

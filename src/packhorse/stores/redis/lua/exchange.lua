@@ -1,5 +1,5 @@
 -- Write outcomes with their effects, then lease ready jobs.
--- args: worker token lease keeps:1 settlements:2 effects:5 shares:3
+-- args: worker token lease number again max_bytes keeps:1 settlements:2 effects:5 shares:3
 -- A settlement is id, token(16) outcome. An outcome is a letter, the number of its keep in two bytes, the rest, and a
 -- last byte that differs from job to job.
 -- An effect is the number of its settlement, a letter with options, and three values.
@@ -26,7 +26,10 @@ outcomes[byte('k')] = function(id, row, rest, keep)
   end_with(id, row, 'k', keep, reason .. '\31')
 end
 
-outcomes[byte('c')] = function(id, row, _, keep) end_with(id, row, 'c', keep, '\31') end
+outcomes[byte('c')] = function(id, row, failure, keep)
+  if failure ~= '' then remember(id, row.token, row.counters, failure) end
+  end_with(id, row, 'c', keep, '\31')
+end
 
 outcomes[byte('r')] = function(id, row, rest)
   local charged, delay, failure = match(rest, '^(.)(%d+)\31(.*)$')
@@ -54,7 +57,12 @@ outcomes[byte('w')] = function(id, row, rest)
     return go_on(id, row.head, row.slot, counters, stamp)
   end
   note('w', id)
-  wait(id, row.head, reason, row.slot, counters, about)
+  local slot = row.slot
+  if slot and reason == 'children' then -- they may be behind the same lane
+    hand_on(row.head)
+    slot = false
+  end
+  wait(id, row.head, reason, slot, counters, about)
 end
 
 local HELD = byte('h')
@@ -67,8 +75,9 @@ local function settle(id, data, own, row)
   local step = letter == HELD and tonumber(sub(data, 20, -2))
   if step and step <= step_in(row.text) then return 'R' end
   if own and not expectations_hold(own) then return 'C' end
-  local goes_on = GOING_ON[letter] and not row.cancelling -- what it waits for may be among the effects
-  if own and goes_on then apply_effects(own) end
+  local goes_on = GOING_ON[letter]
+  if goes_on and row.cancelling then own = nil end -- it ends as cancelled instead
+  if own and goes_on then apply_effects(own) end -- what it waits for may be among the effects
   if step then
     set(live, id, sub(row.text, 1, 40) .. pack('>I4', step) .. sub(row.text, 45))
     note('h', id)
@@ -105,7 +114,18 @@ local function settle_all()
 end
 
 -- The claim: after the border, for what was settled is written by now and may be leased. Its reads cannot fail.
-local taken, givers_of, passed, popped, paused = {}, {}, 0, {}, {}
+local taken, bodies, givers_of, lines_of, passed, popped, paused = {}, {}, {}, {}, 0, {}, {}
+
+-- Whether a record fits in what is left of the bytes asked for: the first does in any case, and after one that does not
+-- none does.
+local bytes_left, any_fits, over = tonumber(max_bytes), false, false
+local function fits(record)
+  if not record then return true end
+  bytes_left = bytes_left - bytes_in(record)
+  over = over or any_fits and bytes_left < 0
+  any_fits = true
+  return not over
+end
 
 local function is_paused(queue)
   if paused[queue] == nil then paused[queue] = call('SISMEMBER', key('paused'), queue) == 1 end
@@ -118,23 +138,39 @@ local function priorities_of(queue)
   return priorities[queue]
 end
 
+-- Takes those of these ids that fit, and puts the others back to the head of their line.
+local function take_fitting(line, ids, tally)
+  local records, fitting = fetch(jobs, ids), #ids
+  for i = 1, #ids do
+    if not fits(records[i]) then
+      fitting = i - 1
+      break
+    end
+    local n = #taken + 1
+    taken[n], bodies[n], givers_of[n], lines_of[n] = ids[i], records[i], tally, line
+  end
+  for i = #ids, fitting + 1, -1 do call('LPUSH', key('ready', line), ids[i]) end
+  popped[line] = popped[line] - (#ids - fitting)
+end
+
 -- Takes from the head of one line; answers how many were good and whether the line is empty now.
 local function take_from(queue, line, wanted)
   local before, tally = #taken, tally_of(queue)
-  while #taken - before < wanted and passed < PASSES do
-    local asked = wanted - (#taken - before)
+  while #taken - before < wanted and passed < PASSES and not over do
+    local asked = min(wanted - (#taken - before), READ_TOGETHER)
     local got = call('LPOP', key('ready', line), asked)
     if not got then return #taken - before, true end
     passed = passed + #got
     popped[line] = (popped[line] or 0) + #got
-    local check = any_stale()
-    for i = 1, #got do
-      if not check or not pass_stale('ready:' .. line, got[i]) then
-        local n = #taken + 1
-        taken[n], givers_of[n] = got[i], tally
+    local good = got
+    if any_stale() then
+      good = {}
+      for i = 1, #got do
+        if not pass_stale('ready:' .. line, got[i]) then good[#good + 1] = got[i] end
       end
     end
-    if #got < asked then return #taken - before, true end
+    take_fitting(line, good, tally)
+    if #got < asked and not over then return #taken - before, true end
   end
   return #taken - before, false
 end
@@ -142,7 +178,7 @@ end
 local function take(queue, wanted)
   local count_taken = 0
   for _, priority in ipairs(priorities_of(queue)) do
-    if wanted <= count_taken or passed >= PASSES then break end
+    if wanted <= count_taken or passed >= PASSES or over then break end
     local got, empty = take_from(queue, queue .. '\31' .. priority, wanted - count_taken)
     count_taken = count_taken + got
     if empty then call('ZREM', key('priorities', queue), priority) end
@@ -172,11 +208,12 @@ end
 -- The live row of a job that is leased for the first time; plain jobs of one head have the same.
 local FIRST = '\0\0\0\1\0\0' -- one attempt, no loss
 local rows_of_plain = {}
-local function first_row(holder, record)
+local function first_row(holder, record, line)
   local text = head_text_in(record)
+  if byte(text, 2) == 63 and sub(text, 1, 3) == 'p?\31' then text = 'p' .. line .. '\31?\31\0310\30!' end -- it cannot be read
   local row = rows_of_plain[text]
   if not row then
-    row = holder .. (laned(text) and '1' or '0') .. FIRST .. NO_STEP .. text
+    row = holder .. (laned(text) and '1' or '0') .. FIRST .. NO_STEP .. text .. stamp .. sub(text, -1)
     if byte(record) == 49 then rows_of_plain[text] = row end
   end
   return row
@@ -187,20 +224,22 @@ end
 local function lease_all()
   local till, holder = int(now + lease), token .. worker .. 'l'
   local ids, counters, sinces, records, n = {}, {}, {}, {}, 0
-  local bodies, rows_before = fetch(jobs, taken), fetch(live, taken) -- all is written by now
+  -- All is written by now. Who has ended is not leased, however it came to stand in a line once more.
+  local rows_before, ended = fetch(live, taken), fetch(ends, taken)
   for i = 1, #taken do
     local id, record, text = taken[i], bodies[i], rows_before[i]
-    if record and (not text or byte(text, 33) == 114) then
+    if record and not ended[i] and (not text or byte(text, 33) == 114) then
       n = n + 1
       ids[n], records[n] = id, record
       if text then
         local before = counters_in(text)
         counters[n] = before == NEVER and FIRST or pack('>I4', attempt_in(before) + 1) .. sub(before, 5, 6)
         sinces[n] = since_in(text)
-        add(live, id, holder .. sub(text, 34, 34) .. counters[n] .. NO_STEP .. head_text_in(record))
+        local head_text = head_text_in(record)
+        add(live, id, holder .. sub(text, 34, 34) .. counters[n] .. NO_STEP .. head_text .. stamp .. sub(head_text, -1))
       else
         counters[n], sinces[n] = FIRST, ''
-        add(live, id, first_row(holder, record))
+        add(live, id, first_row(holder, record, lines_of[i]))
       end
       add_score(leases, id, till)
       if free_when_started(record) then free_unique(id, head_in(record)) end
@@ -212,9 +251,14 @@ local function lease_all()
   return ids, counters, sinces, records
 end
 
+-- A lease whose answer was not heard and does not fit: ready again, and the attempt does not count.
+local function give_back(id, row)
+  settle(id, token .. 'r\0\0' .. '00\31' .. sub(id, -1), nil, row)
+end
+
 -- The leases that an earlier ask with this token got and that are still held.
 local function held_by_token()
-  local ids, counters, untils, records = {}, {}, {}, {}
+  local ids, counters, spans, records = {}, {}, {}, {}
   local all = call('ZRANGE', leases.key, 0, -1, 'WITHSCORES')
   for first = 1, #all, 2 * CHUNK do
     local some = {}
@@ -224,26 +268,32 @@ local function held_by_token()
   for i = 1, #all, 2 do
     local text = get(live, all[i])
     local record = text and sub(text, 1, 32) == token .. worker and get(jobs, all[i])
-    if record then
+    if record and not fits(record) then
+      give_back(all[i], row_of(text))
+    elseif record then
       ids[#ids + 1], records[#records + 1] = all[i], record
       counters[#counters + 1] = sub(text, 35, 40)
-      untils[#untils + 1] = pack('>d', tonumber(all[i + 1]))
+      spans[#spans + 1] = since_in(text) .. pack('>d', tonumber(all[i + 1]))
     end
   end
-  return ids, counters, untils, records
+  return ids, counters, spans, records
 end
 
 local function claim()
-  local asked = call('HGET', key('asks'), worker)
-  if asked and sub(asked, 1, 16) == token then
-    local ids, counters, untils, records = held_by_token()
-    return ids, counters, untils, {}, records
+  local last = last_ask(worker)
+  if last.token == token then
+    local ids, counters, spans, records = held_by_token()
+    return ids, counters, spans, {}, records, last.fence
   end
+  if tonumber(number) < last.number then return {}, {}, {}, {}, {}, 0 end -- it comes too late: nobody hears its answer
   local givers = take_shares()
   local ids, counters, sinces, records = lease_all()
-  if #ids > 0 then call('HSET', key('asks'), worker, token .. stamp) end
-  for line, number in pairs(popped) do call('HINCRBY', key('popped'), line, number) end
-  return ids, counters, {}, givers > 1 and sinces or {}, records
+  if #ids > 0 or again == '1' then remember_ask(worker, token, last.next_fence, number) end
+  for line, number in pairs(popped) do
+    local queue, priority = match(line, '^([^\31]*)\31(.*)$')
+    call('HINCRBY', key('popped', queue), priority, number)
+  end
+  return ids, counters, {}, givers > 1 and sinces or {}, records, last.next_fence
 end
 
 local function left_behind()
@@ -266,14 +316,14 @@ look_for_watchers()
 commit_even_if_full()
 if shares.count == 0 then
   close()
-  return { int(now), verdicts, '', '', '', {}, '0', '', {} }
+  return { int(now), verdicts, '', '', '', {}, '0', '', {}, '0' }
 end
 flush()
-local ids, counters, untils, sinces, records = claim()
+local ids, counters, spans, sinces, records, fence = claim()
 flush()
 local more, next_due = left_behind()
 close()
 return {
-  int(now), verdicts, concat(ids), concat(counters), concat(untils), sinces, more and '1' or '0',
-  next_due and int(next_due) or '', records,
+  int(now), verdicts, concat(ids), concat(counters), concat(spans), sinces, more and '1' or '0',
+  next_due and int(next_due) or '', records, int(fence),
 }

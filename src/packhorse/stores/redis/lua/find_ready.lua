@@ -15,7 +15,7 @@ end
 local done = true
 for _, each in ipairs(call('ZRANGEBYSCORE', key('priorities', queue), priority, '+inf')) do
   local line = queue .. '\31' .. each
-  local base = tonumber(call('HGET', key('popped'), line) or 0)
+  local base = tonumber(call('HGET', key('popped', queue), each) or 0)
   local from = each == priority and max(at - base, 0) or 0
   local ids = call('LRANGE', key('ready', line), from, from + limit - looked - 1)
   for i, id in ipairs(ids) do

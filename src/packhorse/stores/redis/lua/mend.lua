@@ -1,8 +1,8 @@
 -- Look whether jobs stand where their rows say, put right those that do not, and count anew where that is doubtful.
 -- Without targets some are picked at random; with some, lines are looked through for them. Answers whether the numbers
--- fit together now, and id and what was wrong of each that was mended.
--- args: lease targets:1
-local PICKED, MANY = 50, 1000
+-- of some queues fit together now, where to go on with the next, and id and what was wrong of each that was mended.
+-- args: lease place targets:1
+local PICKED, MANY, COUNTERS = 50, 1000, 500
 local searching = { lease = tonumber(lease), lines = targets.count > 0 }
 local mended, STANDING = {}, { 'ready', 'scheduled', 'running', 'waiting' }
 
@@ -58,25 +58,22 @@ end
 
 -- Compares what is counted with what stands there; where jobs were looked for in lines, what stands there holds.
 local function fit()
-  local all, queues, fits = call('HGETALL', key('counts')), {}, true
-  for i = 1, #all, 2 do
-    local queue, state = match(all[i], '^([^\31]*)\31(%a+)$')
-    if queue then
-      queues[queue] = queues[queue] or {}
-      queues[queue][state] = tonumber(all[i + 1])
-    end
+  local scan, queues, fits = call('HSCAN', key('counts'), place, 'COUNT', COUNTERS), {}, true
+  for i = 1, #scan[2], 2 do
+    local queue = match(scan[2][i], '^([^\31]*)\31%a+$')
+    if queue then queues[queue] = true end
   end
   local stale_of, running_of = stale_entries(), leases_by_queue()
-  for queue, counted in pairs(queues) do
+  for queue in pairs(queues) do
     local there = standing(queue, stale_of, running_of)
     for _, state in ipairs(STANDING) do
-      if there[state] and there[state] ~= (counted[state] or 0) then
+      if there[state] and there[state] ~= total(queue, state) then
         fits = false
         if searching.lines then call('HSET', key('counts'), queue .. '\31' .. state, int(there[state])) end
       end
     end
   end
-  return fits
+  return fits, scan[1]
 end
 
 local ids = searching.lines and column(targets, 1) or picked()
@@ -89,4 +86,5 @@ for _, id in ipairs(ids) do
   end
 end
 if #mended > 0 then conclude() elseif searching.lines then commit_even_if_full() end
-return { fit() and '1' or '0', mended }
+local fits, next_place = fit()
+return { fits and '1' or '0', next_place, mended }

@@ -2,3 +2,4 @@
 -- args: queues:1
 commit_even_if_full()
 for i = 1, queues.count do call('SADD', key('paused'), cell(queues, i, 1)) end
+return 1

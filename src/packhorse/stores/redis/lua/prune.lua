@@ -1,9 +1,22 @@
--- Remove records and results of ended jobs beyond their keep, oldest first, and what else is over; answers how many
--- jobs were removed.
+-- Remove records and results of ended jobs beyond their keep, oldest first, and what else is over, of each kind at most
+-- as many as the limit. Answers how many jobs and how many others were removed, and whether there may be more.
 -- args: limit remember_chosen remember_other
-local SWEPT, LOOKS, DELIVERIES = 500, 5000, 1000
+local SHELVES, LOOKS, DELIVERIES = 500, 5000, 1000
 local WINDOW = min(limit + 1, 100) -- entries of a shelf that are read at once
-local removed, looked = 0, 0
+local removed, swept, looked, more = 0, 0, 0, false
+limit = tonumber(limit)
+
+-- Some fields of a hash, all if they are few: each call goes on where the last one stopped.
+local places = {}
+local function some_of(name, many)
+  local scan = call('HSCAN', key(name), call('HGET', key('serials'), 'scanned:' .. name) or '0', 'COUNT', many)
+  places[name] = scan[1]
+  return scan[2]
+end
+
+local watches = zset('watches')
+local any_watches = call('ZCARD', watches.key) > 0
+local function is_watched(id) return any_watches and tonumber(get(watches, id) or 0) > now end
 
 -- The oldest good entry of a shelf that is beyond its keep, or nil; stale entries before it are taken out.
 local function candidate(shelf)
@@ -21,8 +34,9 @@ local function candidate(shelf)
     if row and sub(row, 32, 35) == shelf.packed
       and unpacked('>I4', sub(row, -4)) == (shelf.base + shelf.taken) % 4294967296 then
       local finished = (unpacked('>d', sub(row, 18, 25)))
-      if shelf.kept > shelf.count or finished + shelf.age <= now then return { id, row, finished } end
-      return nil
+      local over = shelf.kept > shelf.count or finished + shelf.age <= now
+      if over and not is_watched(id) then return { id, row, finished } end
+      return nil -- one that is watched holds up those behind it, for seconds
     end
     shelf.taken = shelf.taken + 1
   end
@@ -38,7 +52,7 @@ end
 
 local function prune_jobs()
   local open = {}
-  local all = call('HGETALL', shelf_rows)
+  local all = some_of('shelves', SHELVES)
   for i = 1, #all, 2 do
     local queue, verdict, most, age = match(all[i], '^([^\31]*)\31(.)\31(%d+)\31(%d+)$')
     if queue then
@@ -48,7 +62,8 @@ local function prune_jobs()
       if shelf.first then open[#open + 1] = shelf end
     end
   end
-  while #open > 0 and removed < tonumber(limit) do
+  more = more or places.shelves ~= '0' or looked >= LOOKS
+  while #open > 0 and removed < limit do
     local at = 1
     for i = 2, #open do
       if open[i].first[3] < open[at].first[3] then at = i end
@@ -61,38 +76,46 @@ local function prune_jobs()
       shelf.taken, shelf.kept, removed = shelf.taken + 1, shelf.kept - 1, removed + 1
       shelf.first = candidate(shelf)
     else
-      shelf.first = nil -- a parent of very many: its deliveries go a thousand a call
+      shelf.first, more = nil, true -- a parent of very many: its deliveries go a thousand a call
     end
     if not shelf.first then table.remove(open, at) end
   end
+  if removed == limit then places.shelves, more = nil, true end -- the same shelves once more
+end
+
+local function count_swept(number)
+  swept = swept + number
+  more = more or number == limit
 end
 
 local function prune_tombs(name)
-  local line = list('buried', name)
-  for _ = 1, SWEPT do
+  local line, number = list('buried', name), 0
+  while number < limit do
     local id = front(line)
     local tomb = id and get(tombs, id)
-    if not id or tomb and unpacked('>d', sub(tomb, 18, 25)) > now then return end
+    if not id or tomb and unpacked('>d', sub(tomb, 18, 25)) > now then break end
     shift(line)
     if tomb then set(tombs, id, false) end
+    number = number + 1
   end
+  count_swept(number)
 end
 
 local function each_over(index, forget_one)
-  for _, member in ipairs(call('ZRANGEBYSCORE', key(index), '-inf', now, 'LIMIT', 0, SWEPT)) do
-    set(zset(index), member, false)
-    forget_one(member)
+  local over = call('ZRANGEBYSCORE', key(index), '-inf', int(now), 'LIMIT', 0, limit)
+  for i = 1, #over do
+    set(zset(index), over[i], false)
+    forget_one(over[i])
   end
+  count_swept(#over)
 end
 
 local function prune_asks()
-  local place = call('HGET', key('serials'), 'asks') or '0'
-  local scan = call('HSCAN', key('asks'), place, 'COUNT', 100)
-  for i = 1, #scan[2], 2 do
-    local text = scan[2][i + 1]
-    if #text == 24 and unpacked('>d', sub(text, 17)) + remember_other <= now then set(hash('asks'), scan[2][i], false) end
+  local some = some_of('asks', 100)
+  for i = 1, #some, 2 do
+    local text = some[i + 1]
+    if #text == 32 and unpacked('>d', sub(text, 17, 24)) + remember_other <= now then set(hash('asks'), some[i], false) end
   end
-  return scan[1]
 end
 
 prune_tombs('chosen')
@@ -108,9 +131,10 @@ each_over('beats', function(worker) set(hash('workers'), worker, false) end)
 each_over('windows', function(unique)
   if get(uniques, unique) and not holder_of(unique) then set(uniques, unique, false) end
 end)
-local place = prune_asks()
+prune_asks()
 commit_even_if_full()
 close()
 call('XTRIM', key('stream', LIFECYCLE), 'MAXLEN', LOG)
-call('HSET', key('serials'), 'asks', place)
-return removed
+forget_empty_queues()
+for name, place in pairs(places) do call('HSET', key('serials'), 'scanned:' .. name, place) end
+return { removed, swept, more and 1 or 0 }

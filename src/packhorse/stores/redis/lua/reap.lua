@@ -1,4 +1,4 @@
--- Take back leases that ran out: ready again, or dead once lost too often; answers id, worker, attempt, loss, state.
+-- Take back leases that ran out: ready again, or dead once begun and lost too often; answers id, worker, attempt, loss, state.
 -- args: limit max_lost keep keep_cancelled
 local late = call('ZRANGEBYSCORE', leases.key, '-inf', now, 'LIMIT', 0, limit)
 local taken_back = {}
@@ -10,9 +10,14 @@ for _, id in ipairs(late) do
   if text and byte(text, 33) == 108 then
     local row = row_of(text)
     local attempt, lost = unpacked('>I4I2', row.counters)
-    lost = min(lost + 1, 65535)
+    local begun = step_in(text) > 0
+    if lost == 0 or begun then
+      lost = min(lost + 1, 65535)
+    else
+      attempt = max(attempt - 1, 0) -- the attempts of a job that was lost before hold a step when they begin
+    end
     local counters, verdict = pack('>I4I2', attempt, lost), nil
-    if row.cancelling then verdict = 'c' elseif lost >= tonumber(max_lost) then verdict = 'k' end
+    if row.cancelling then verdict = 'c' elseif begun and lost >= tonumber(max_lost) then verdict = 'k' end
     count(row.head.queue, 'running', -1)
     note('l', id)
     if verdict then

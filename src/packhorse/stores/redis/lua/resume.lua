@@ -4,3 +4,4 @@ for i = 1, queues.count do woken[cell(queues, i, 1)] = true end
 commit_even_if_full()
 for i = 1, queues.count do call('SREM', key('paused'), cell(queues, i, 1)) end
 close()
+return 1

@@ -2,10 +2,10 @@
 -- refused half way would leave half of its writes behind.
 local probe, denied = key('probe'), {}
 for _, form in ipairs({
-  { 'HSET', 'a', '1' }, { 'HGET', 'a' }, { 'HGETALL' }, { 'HRANDFIELD' }, { 'HMGET', 'a' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', '0' },
-  { 'HINCRBY', 'a', '1' }, { 'HDEL', 'b' }, { 'LINDEX', '0' }, { 'LLEN' }, { 'LPOP' }, { 'LPOS', 'a' },
+  { 'HSET', 'a', '1' }, { 'HGET', 'a' }, { 'HGETALL' }, { 'HRANDFIELD' }, { 'HMGET', 'a' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', '0' }, { 'HSTRLEN', 'a' },
+  { 'HINCRBY', 'a', '1' }, { 'HDEL', 'b' }, { 'LINDEX', '0' }, { 'LLEN' }, { 'LPOP' }, { 'LPOS', 'a' }, { 'LPUSH', 'a' },
   { 'LRANGE', '0', '0' }, { 'LTRIM', '0', '0' }, { 'RPUSH', 'a' }, { 'SADD', 'a' }, { 'SISMEMBER', 'a' }, { 'SMEMBERS' },
-  { 'SREM', 'a' }, { 'XADD', '*', 'a', '1' }, { 'XTRIM', 'MAXLEN', '0' }, { 'ZADD', '1', 'a' }, { 'ZCARD' },
+  { 'SREM', 'a' }, { 'XADD', '*', 'a', '1' }, { 'XREVRANGE', '+', '-' }, { 'XTRIM', 'MAXLEN', '0' }, { 'ZADD', '1', 'a' }, { 'ZCARD' },
   { 'ZRANGE', '0', '0' }, { 'ZRANGEBYLEX', '-', '+' }, { 'ZRANGEBYSCORE', '0', '0' }, { 'ZRANK', 'a' }, { 'ZREM', 'a' },
   { 'ZSCORE', 'a' }, { 'PUBLISH', 'a' }, { 'DEL' },
 }) do

@@ -51,6 +51,7 @@ CREATE TABLE packhorse_due (
     flags INTEGER NOT NULL
 );
 CREATE UNIQUE INDEX packhorse_due_order ON packhorse_due (queue, since, number);
+CREATE INDEX packhorse_due_laned ON packhorse_due (queue, since) WHERE flags & 3 = 2;  -- of a lane, without a slot
 
 CREATE TABLE packhorse_leases (
     seq INTEGER PRIMARY KEY,
@@ -58,6 +59,7 @@ CREATE TABLE packhorse_leases (
     priority INTEGER NOT NULL,
     since INTEGER NOT NULL,     -- with the number: its order when it was claimed
     number INTEGER NOT NULL,
+    claimed INTEGER NOT NULL,
     until INTEGER NOT NULL,
     token BLOB NOT NULL,
     worker BLOB NOT NULL,
@@ -121,6 +123,9 @@ CREATE TABLE packhorse_tries (            -- what past attempts left behind: the
     PRIMARY KEY (seq, number)
 ) WITHOUT ROWID;
 
+CREATE TABLE packhorse_watched (seq INTEGER PRIMARY KEY, until INTEGER NOT NULL);
+CREATE INDEX packhorse_watched_until ON packhorse_watched (until);
+
 CREATE TABLE packhorse_notes (seq INTEGER PRIMARY KEY, progress BLOB NOT NULL);
 
 CREATE TABLE packhorse_tombs (            -- ids of pruned jobs, so that a repeat is known as one
@@ -156,7 +161,13 @@ CREATE TABLE packhorse_counts (
     PRIMARY KEY (queue, state)
 ) WITHOUT ROWID;
 
-CREATE TABLE packhorse_asks (worker BLOB PRIMARY KEY, token BLOB NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE packhorse_asks (
+    worker BLOB PRIMARY KEY,
+    token BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    number INTEGER NOT NULL,    -- the worker's own: what comes with a lower one is too late
+    fence INTEGER NOT NULL
+) WITHOUT ROWID;
 
 CREATE TABLE packhorse_workers (id BLOB PRIMARY KEY, until INTEGER NOT NULL, seen INTEGER NOT NULL, facts BLOB NOT NULL) WITHOUT ROWID;
 
@@ -199,11 +210,15 @@ BEGIN
     WHERE typeof(NEW.id) <> 'blob' OR length(NEW.id) <> 16;
     SELECT RAISE(ABORT, 'packhorse: a task has a name of 1 to 255 bytes without control characters')
     WHERE length(CAST(NEW.task AS BLOB)) NOT BETWEEN 1 AND 255
-    OR NEW.task GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    OR NEW.task GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
+    OR instr(CAST(NEW.task AS BLOB), x'00') > 0;
     SELECT RAISE(ABORT, 'packhorse: args and options are texts of JSON objects, args of at most 1 MiB')
     WHERE length(CAST(NEW.args AS BLOB)) > 1048576
     OR CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) END IS NOT 'object'
     OR CASE WHEN json_valid(NEW.options) THEN json_type(NEW.options) END IS NOT 'object';
+    -- The functions for JSON end a text at this character, so it is looked for in the text of the object.
+    SELECT RAISE(ABORT, 'packhorse: options hold the character \u0000')
+    WHERE instr(replace(NEW.options, '\\', ''), '\u0000') > 0;
     SELECT RAISE(ABORT, 'packhorse: an option is unknown, has the wrong type or is out of range: queue, key, tenant, user, correlation (names), priority 0-8191, per_key 1-32767, attempts 1-1000000, delay and at (seconds), headers (object), unique {"key", "within" in seconds or "until": "started" or "finished"}')
     FROM json_each(NEW.options) AS said
     WHERE NOT coalesce(
@@ -221,6 +236,7 @@ BEGIN
                 said.type = 'object'
                 AND json_type(said.value, '$.key') = 'text'
                 AND length(CAST(json_extract(said.value, '$.key') AS BLOB)) BETWEEN 1 AND 255
+                AND json_extract(said.value, '$.key') NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
                 AND coalesce(json_type(said.value, '$.within'), 'real') IN ('integer', 'real')
                 AND coalesce(json_extract(said.value, '$.within'), 1) BETWEEN 0.000001 AND 3155760000
                 AND coalesce(json_type(said.value, '$.until'), 'text') = 'text'
@@ -232,6 +248,26 @@ BEGIN
     SELECT RAISE(ABORT, 'packhorse: a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation')
     FROM json_each(NEW.options, '$.headers') AS header
     WHERE header.key IN ('packhorse', 'correlation_id', 'traceparent', 'tracestate', 'tenant', 'user');
+    SELECT RAISE(ABORT, 'packhorse: a header has a name of 1 to 255 bytes without control characters')
+    FROM json_each(NEW.options, '$.headers') AS header
+    WHERE length(CAST(header.key AS BLOB)) NOT BETWEEN 1 AND 255
+    OR header.key GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    -- GLOB reads halves of characters, and most bytes that are no UTF-8, as U+FFFD, and so U+FFFE and U+FFFF: the real ones are left out.
+    SELECT RAISE(ABORT, 'packhorse: task, args and options are UTF-8 text, without halves of surrogate pairs')
+    FROM (
+        SELECT NEW.task AS text
+        UNION ALL
+        SELECT NEW.args
+        UNION ALL
+        SELECT NEW.options
+        UNION ALL
+        SELECT coalesce(part.key, '') || coalesce(part.atom, '')
+        FROM json_tree(CASE WHEN NEW.args GLOB '*\u[dD][89a-fA-F]*' THEN NEW.args ELSE '{}' END) AS part
+        UNION ALL
+        SELECT coalesce(part.key, '') || coalesce(part.atom, '')
+        FROM json_tree(CASE WHEN NEW.options GLOB '*\u[dD][89a-fA-F]*' THEN NEW.options ELSE '{}' END) AS part
+    )
+    WHERE replace(replace(replace(text, char(65533), ''), char(65534), ''), char(65535), '') GLOB '*' || char(65533) || '*';
 
     UPDATE packhorse_moment SET at = max(
         at, CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000
@@ -292,11 +328,18 @@ BEGIN
     INSERT INTO packhorse_due (seq, queue, priority, since, number, attempt, lost, flags)
     SELECT jobs.seq, jobs.queue, jobs.priority, jobs.due, moment.number, 0, 0, jobs.flags
     FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
-    WHERE jobs.due > moment.at;
+    WHERE jobs.due > moment.at
+    OR (
+        jobs.lane IS NOT NULL
+        AND EXISTS (
+            SELECT 1 FROM packhorse_due AS before
+            WHERE before.queue = jobs.queue AND before.since <= moment.at AND before.flags & 3 = 2
+        )
+    );
     INSERT INTO packhorse_ready (seq, queue, priority, since, number, attempt, lost, flags)
     SELECT jobs.seq, jobs.queue, jobs.priority, jobs.due, moment.number, 0, 0, jobs.flags + (jobs.lane IS NOT NULL)
     FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
-    WHERE jobs.due <= moment.at
+    WHERE NOT EXISTS (SELECT 1 FROM packhorse_due AS due WHERE due.seq = jobs.seq)
     AND (
         jobs.lane IS NULL
         OR (
@@ -312,19 +355,20 @@ BEGIN
     INSERT INTO packhorse_waits (seq, queue, priority, since, number, attempt, lost, flags, reason, lane)
     SELECT jobs.seq, jobs.queue, jobs.priority, moment.at, moment.number, 0, 0, jobs.flags, 'lane', jobs.lane
     FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
-    WHERE jobs.due <= moment.at AND NOT EXISTS (SELECT 1 FROM packhorse_ready AS ready WHERE ready.seq = jobs.seq);
+    WHERE NOT EXISTS (SELECT 1 FROM packhorse_due AS due WHERE due.seq = jobs.seq)
+    AND NOT EXISTS (SELECT 1 FROM packhorse_ready AS ready WHERE ready.seq = jobs.seq);
 
     INSERT INTO packhorse_counts (queue, state, n)
     SELECT
         jobs.queue,
         CASE
             WHEN EXISTS (SELECT 1 FROM packhorse_ready AS ready WHERE ready.seq = jobs.seq) THEN 'ready'
-            WHEN jobs.due > moment.at THEN 'scheduled'
+            WHEN EXISTS (SELECT 1 FROM packhorse_due AS due WHERE due.seq = jobs.seq) THEN 'scheduled'
             ELSE 'waiting'
         END,
         1
     FROM packhorse_moment AS moment CROSS JOIN packhorse_jobs AS jobs ON jobs.seq = moment.number - 1
     WHERE true
     ON CONFLICT DO UPDATE SET n = n + 1;
-    INSERT INTO packhorse_lifecycle (at, data) SELECT at, CAST('q' || x'0001' || NEW.id AS BLOB) FROM packhorse_moment AS moment;
+    INSERT INTO packhorse_lifecycle (at, data) SELECT at, CAST(x'01' || 'q' || x'0001' || NEW.id AS BLOB) FROM packhorse_moment AS moment;
 END;

@@ -2,10 +2,8 @@
 SELECT j.seq, j.id, j.lane, j.parent
 FROM json_each(?1) AS k CROSS JOIN packhorse_jobs AS j ON j.seq = k.value;
 
--- name: living_parent
--- A parent that ended in the same step, but after its child, lived when the child ended.
-SELECT seq FROM packhorse_jobs
-WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM packhorse_ends WHERE packhorse_ends.seq = packhorse_jobs.seq AND packhorse_ends.number < ?2);
+-- name: parent
+SELECT seq FROM packhorse_jobs WHERE id = ?1;
 
 -- name: delivered
 SELECT delivered FROM packhorse_families WHERE seq = ?1;
@@ -14,6 +12,9 @@ SELECT delivered FROM packhorse_families WHERE seq = ?1;
 INSERT INTO packhorse_families (seq, delivered) VALUES (?1, 1)
 ON CONFLICT DO UPDATE SET delivered = delivered + 1
 RETURNING delivered;
+
+-- name: take_back_delivery
+UPDATE packhorse_families SET delivered = delivered - 1 WHERE seq = (SELECT seq FROM packhorse_jobs WHERE id = ?1);
 
 -- name: tried
 -- One that was run before has had its moment.

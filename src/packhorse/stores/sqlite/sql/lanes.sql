@@ -2,6 +2,10 @@
 SELECT k.key, l.held, EXISTS (SELECT 1 FROM packhorse_waits AS w WHERE w.queue = ?1 AND w.lane = k.value)
 FROM json_each(?2) AS k CROSS JOIN packhorse_lanes AS l ON l.queue = ?1 AND l.lane = k.value;
 
+-- name: laned_due
+-- Whether a job of this queue has come due that has not asked its lane yet.
+SELECT 1 FROM packhorse_due WHERE queue = ?1 AND since <= ?2 AND flags & 3 = 2 LIMIT 1;
+
 -- name: hold_lanes
 INSERT INTO packhorse_lanes (queue, lane, held)
 SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?1)

@@ -1,7 +1,7 @@
 -- name: view
 -- All that is known of jobs, by rowid.
 SELECT
-    j.seq, j.id, j.task, j.queue, j.payload, j.headers, j.priority, j.born, j.tenant, j.lane, j.lane_limit, j.parent,
+    j.seq, j.id, j.task, j.queue, CAST(j.payload AS BLOB), CAST(j.headers AS BLOB), j.priority, j.born, j.tenant, j.lane, j.lane_limit, j.parent,
     j.children, j.unique_key,
     CASE
         WHEN e.seq IS NOT NULL THEN s.state
@@ -10,10 +10,10 @@ SELECT
         WHEN d.seq IS NOT NULL THEN 'scheduled'
         ELSE 'waiting'
     END,
-    coalesce(e.finished, l.until, r.since, d.since, w.since),
+    coalesce(e.finished, l.claimed, r.since, d.since, w.since),
     coalesce(e.attempt, l.attempt, r.attempt, d.attempt, w.attempt),
     coalesce(e.lost, l.lost, r.lost, d.lost, w.lost),
-    coalesce(e.reason, w.reason), w.detail, w.pending, l.worker, l.cancelling, f.delivered, n.progress, e.result
+    coalesce(e.reason, w.reason), w.detail, w.pending, l.worker, l.until, l.cancelling, f.delivered, n.progress, e.result
 FROM json_each(?1) AS k
 CROSS JOIN packhorse_jobs AS j ON j.seq = k.value
 LEFT JOIN packhorse_ends AS e ON e.seq = j.seq
@@ -69,7 +69,7 @@ SELECT queue, state, n FROM packhorse_counts;
 -- name: queue_names
 SELECT queue FROM packhorse_counts
 UNION
-SELECT name FROM packhorse_queues
+SELECT name FROM packhorse_queues WHERE paused = 1
 ORDER BY 1;
 
 -- name: oldest_ready

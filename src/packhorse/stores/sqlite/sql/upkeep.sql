@@ -1,5 +1,5 @@
 -- name: late
-SELECT l.seq, j.id, l.worker, l.queue, l.priority, l.attempt, l.lost, l.flags, l.cancelling
+SELECT l.seq, j.id, l.worker, l.queue, l.priority, l.attempt, l.lost, l.flags, l.step, l.cancelling
 FROM packhorse_leases AS l CROSS JOIN packhorse_jobs AS j ON j.seq = l.seq
 WHERE l.until <= ?1
 ORDER BY l.until, l.seq
@@ -23,24 +23,46 @@ SELECT w.seq, 'waiting', w.queue, w.priority, w.attempt, w.lost, w.flags
 FROM json_each(?1) AS k CROSS JOIN packhorse_waits AS w ON w.seq = k.value
 WHERE w.reason = ?3;
 
+-- name: watchable
+-- Those of these jobs that have ended, and those that have no watch that lasts until then.
+SELECT k.value, e.seq IS NOT NULL FROM json_each(?1) AS k
+LEFT JOIN packhorse_ends AS e ON e.seq = k.value
+LEFT JOIN packhorse_watched AS w ON w.seq = k.value
+WHERE e.seq IS NOT NULL OR w.seq IS NULL OR w.until < ?2;
+
+-- name: watch
+INSERT OR REPLACE INTO packhorse_watched (until, seq) VALUES (?1, ?);
+
 -- name: shelves
 SELECT id, queue, state, keep_count, keep_age FROM packhorse_shelves;
 
--- name: crowded_shelves
--- Those with more than is kept of that end in the queue, by the counts, or whose oldest is over its age.
-SELECT s.id, s.queue, s.state, s.keep_count, s.keep_age
-FROM packhorse_shelves AS s CROSS JOIN packhorse_counts AS c ON c.queue = s.queue AND c.state = s.state
-WHERE c.n > s.keep_count
-OR (SELECT e.finished FROM packhorse_ends AS e WHERE e.shelf = s.id ORDER BY e.number LIMIT 1) <= ?1 - s.keep_age;
+-- name: some_shelves
+-- The next few, each with how many of that end its queue has by the counts, and when its oldest ended.
+SELECT
+    s.id, s.queue, s.state, s.keep_count, s.keep_age, coalesce(c.n, 0),
+    (SELECT e.finished FROM packhorse_ends AS e WHERE e.shelf = s.id ORDER BY e.number LIMIT 1)
+FROM packhorse_shelves AS s LEFT JOIN packhorse_counts AS c ON c.queue = s.queue AND c.state = s.state
+WHERE s.id > ?1
+ORDER BY s.id
+LIMIT ?2;
+
+-- name: remove_shelf
+DELETE FROM packhorse_shelves WHERE id = ?1;
 
 -- name: shelf_edge
 -- The newest that is one too many.
 SELECT number FROM packhorse_ends WHERE shelf = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2;
 
 -- name: overdue
--- Only the oldest are looked at: what comes after one that stays, stays.
+-- Only the oldest that nobody watches are looked at: what comes after one that stays, stays.
 SELECT e.seq, j.id, e.token
-FROM (SELECT seq, number, finished, token FROM packhorse_ends WHERE shelf = ?1 ORDER BY number LIMIT ?4) AS e
+FROM (
+    SELECT seq, number, finished, token FROM packhorse_ends AS e
+    WHERE shelf = ?1
+    AND NOT EXISTS (SELECT 1 FROM packhorse_watched AS w WHERE w.seq = e.seq AND min(w.until, e.finished + ?6) > ?5)
+    ORDER BY number
+    LIMIT ?4
+) AS e
 CROSS JOIN packhorse_jobs AS j ON j.seq = e.seq
 WHERE e.number <= ?2 OR e.finished <= ?3
 ORDER BY e.number;
@@ -64,8 +86,12 @@ DELETE FROM packhorse_uniques WHERE key IN (SELECT key FROM packhorse_uniques WH
 DELETE FROM packhorse_records
 WHERE rowid IN (SELECT rowid FROM packhorse_records WHERE expires > 0 AND expires <= ?1 ORDER BY expires LIMIT ?2);
 
+-- name: forget_watches
+DELETE FROM packhorse_watched
+WHERE seq IN (SELECT seq FROM packhorse_watched WHERE until <= ?1 ORDER BY until LIMIT ?2);
+
 -- name: forget_workers
-DELETE FROM packhorse_workers WHERE until <= ?1;
+DELETE FROM packhorse_workers WHERE id IN (SELECT id FROM packhorse_workers WHERE until <= ?1 LIMIT ?2);
 
 -- name: forget_asks
 DELETE FROM packhorse_asks WHERE at <= ?1 AND token NOT IN (SELECT token FROM packhorse_leases);

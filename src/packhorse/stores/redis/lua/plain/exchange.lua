@@ -30,33 +30,52 @@ local function ends_of(ids)
   return rows_of_ends
 end
 
--- What is ready of a queue, best first: ids, and how many of which line; empty lines are told by their priorities.
+-- What is ready of a queue, best first: ids, how many of which priority, and the priorities whose lines are empty then.
 local function ready_of(queue, wanted)
-  local ids, lines, empty = {}, {}, {}
+  local ids, taken, empty = {}, {}, {}
   for _, priority in ipairs(call('ZRANGE', key('priorities', queue), 0, -1)) do
     if #ids >= wanted then break end
-    local line = queue .. '\31' .. priority
-    local got = call('LRANGE', key('ready', line), 0, wanted - #ids - 1)
+    local got = call('LRANGE', key('ready', queue .. '\31' .. priority), 0, wanted - #ids - 1)
     if #got < wanted - #ids then empty[#empty + 1] = priority end
-    if #got > 0 then lines[line] = #got end
+    if #got > 0 then taken[priority] = #got end
     if #ids == 0 then ids = got else for i = 1, #got do ids[#ids + 1] = got[i] end end
   end
-  return ids, lines, empty
+  return ids, taken, empty
 end
 
--- Live rows and scores of what is leased; nil if one of them is not plain and new.
+-- The records of these, and not many more of them than fit in the bytes asked for.
+local LONGEST_HEAD = 4096
+local function records_of(ids)
+  if #ids <= READ_TOGETHER then return fetch_from(key('jobs'), ids) end
+  local records, left = {}, tonumber(max_bytes)
+  for first = 1, #ids, READ_TOGETHER do
+    local some = call('HMGET', key('jobs'), unpack(ids, first, min(first + READ_TOGETHER - 1, #ids)))
+    for i = 1, #some do
+      records[first + i - 1] = some[i]
+      left = left - (some[i] and #some[i] - LONGEST_HEAD or 0)
+    end
+    if left < 0 then break end
+  end
+  return records
+end
+
+-- Live rows and scores of what is leased, as many as fit in the bytes asked for; nil if one of them is not plain and new.
 local function rows_of_leases(ids, records)
   local holder, till = token .. worker .. 'l0' .. FIRST .. NO_STEP, int(now + lease)
-  local before, known, rows_of_live, scores = fetch_from(key('live'), ids), {}, {}, {}
+  local before, ended, known = fetch_from(key('live'), ids), fetch_from(key('ends'), ids), {}
+  local rows_of_live, scores, left = {}, {}, tonumber(max_bytes)
   for i = 1, #ids do
     local record = records[i]
-    if not record or before[i] then return nil end
+    if not record or before[i] or ended[i] then return nil end
     local at = byte(record) == 49 and 10 or 22
-    if not PLAIN[byte(record, at)] then return nil end
-    local head = sub(record, at, find(record, '\30', at, true) + 1)
+    local stop = find(record, '\30', at, true)
+    if not PLAIN[byte(record, at)] or not stop then return nil end
+    local head = sub(record, at, stop + 1)
+    left = left - (#record - stop - 9)
+    if left < 0 and i > 1 then return rows_of_live, scores end
     local row = known[head]
     if not row then
-      row = holder .. head
+      row = holder .. head .. stamp .. sub(head, -1)
       known[head] = row
     end
     rows_of_live[2 * i - 1], rows_of_live[2 * i] = ids[i], row
@@ -68,18 +87,24 @@ end
 local function plain()
   if effects.count > 0 or shares.count > 1 then return nil end
   local queue, wanted = cell(shares, 1, 1), tonumber(cell(shares, 1, 2))
-  local asks, next_due, paused = shares.count == 1, nil, false
-  local ids, lines, empty, records, leased_rows, scores = {}, {}, {}, {}, {}, {}
+  local asks, next_due, paused, last = shares.count == 1, nil, false, { next_fence = 0 }
+  local ids, taken, empty, records, leased_rows, scores = {}, {}, {}, {}, {}, {}
   if asks then
-    local asked = call('HGET', key('asks'), worker)
-    if (asked and sub(asked, 1, 16) == token) or call('HLEN', key('stale')) > 0 then return nil end
+    last = last_ask(worker)
+    if again == '1' or last.token == token or tonumber(number) < last.number then return nil end
+    if call('HLEN', key('stale')) > 0 then return nil end
     next_due = tonumber(call('ZRANGEBYSCORE', key('due', queue), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
     if next_due and next_due <= now then return nil end
     paused = call('SISMEMBER', key('paused'), queue) == 1
-    if not paused then ids, lines, empty = ready_of(queue, wanted) end
-    records = fetch_from(key('jobs'), ids)
+    if not paused then ids, taken, empty = ready_of(queue, wanted) end
+    records = records_of(ids)
     leased_rows, scores = rows_of_leases(ids, records)
     if not leased_rows then return nil end
+    local fitting = #scores / 2
+    if fitting < #ids then
+      ids, taken, empty = ready_of(queue, fitting)
+      for i = #records, fitting + 1, -1 do records[i] = nil end
+    end
   end
   local done = column(settlements, 1)
   if #done > 0 and call('HLEN', key('watched')) > 1 then return nil end
@@ -96,13 +121,13 @@ local function plain()
     changed = packed_change('d', done)
   end
   if #ids > 0 then
-    for line, number in pairs(lines) do
-      call('LTRIM', key('ready', line), number, -1)
-      call('HINCRBY', key('popped'), line, number)
+    for priority, number in pairs(taken) do
+      call('LTRIM', key('ready', queue .. '\31' .. priority), number, -1)
+      call('HINCRBY', key('popped', queue), priority, number)
     end
     spread('HSET', key('live'), leased_rows)
     spread('ZADD', key('leases'), scores)
-    call('HSET', key('asks'), worker, token .. stamp)
+    remember_ask(worker, token, last.next_fence, number)
     count(queue, 'ready', -#ids)
     count(queue, 'running', #ids)
     changed = changed .. packed_change('s', ids)
@@ -114,7 +139,7 @@ local function plain()
   if more then wake(queue) end
   return {
     int(now), string.rep('W', #done), concat(ids), string.rep(FIRST, #ids), '', {}, more and '1' or '0',
-    next_due and int(next_due) or '', records,
+    next_due and int(next_due) or '', records, int(last.next_fence),
   }
 end
 

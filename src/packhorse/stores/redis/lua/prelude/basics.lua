@@ -1,11 +1,12 @@
 -- What all scripts stand on: names of keys, numbers, the moment, arguments.
 -- gives: key int now stamp sub find match format byte min max concat pack unpacked CHUNK argument rows cell column
--- gives: commit_even_if_full
+-- gives: commit_even_if_full READ_TOGETHER
 local tag = KEYS[1]
 sub, find, match, format, byte = string.sub, string.find, string.match, string.format, string.byte
 min, max, concat = math.min, math.max, table.concat
 pack, unpacked = struct.pack, struct.unpack
 CHUNK = 1000 -- arguments a command, far below what Lua can unpack
+READ_TOGETHER = 32 -- records a command, where those beyond a bound in bytes would be read for nothing
 
 -- Keys are built here and, for Python, in keys.py; nowhere else.
 function key(kind, name)

@@ -1,5 +1,5 @@
 -- New jobs, from enqueue and from effects.
--- gives: expect_jobs holder_of take_unique create
+-- gives: expect_jobs holder_of take_unique wait_for_children create
 
 -- Brings near what will be looked at; answers for each id whether it is taken, by a job or by the memory of one.
 function expect_jobs(ids, heads_of_jobs)
@@ -37,6 +37,13 @@ function take_unique(id, head)
   end
 end
 
+-- Makes a job wait whose children have not all ended; answers whether it does.
+function wait_for_children(id, head)
+  if head.children == 0 or head.children <= tonumber(get(delivered, id) or 0) then return false end
+  wait(id, head, 'children', false, NEVER, int(head.children) .. '\31\31\31\31')
+  return true
+end
+
 -- Stores a job unless its id or unique key is taken; answers the job that stands for it and whether it was made.
 -- `part` is the record still without its moments, `later` is empty for the flag 'p', else `delay at`.
 local PLAIN, made = '1' .. stamp, {}
@@ -59,13 +66,12 @@ function create(id, known, head, part, later)
   made[id] = true
   if head.unique ~= '' then take_unique(id, head) end
   note('q', id)
-  if not head.plain and head.children > tonumber(head.children > 0 and get(delivered, id) or 0) then
-    wait(id, head, 'children', false, NEVER, int(head.children) .. '\31\31\31\31')
-  elseif due > now then
+  if not head.plain and wait_for_children(id, head) then return id, true end
+  if due > now then
     set(zset('due', head.queue), order .. id, int(due))
     count(head.queue, 'scheduled', 1)
   else
-    admit(id, head, stamp)
+    ask(id, head, stamp)
   end
   return id, true
 end

@@ -1,12 +1,19 @@
 -- How jobs end. However one ends, `leave` does what is owed to others: its unique key, its lane, its parent.
 -- Ended jobs stand on shelves, one list for each queue, verdict and keep. A shelf has a number; an entry is good if
 -- the row of the end names its shelf and its position, counted from the first entry the shelf ever had.
--- gives: WORDS shelf_rows shelf_of shelf_for shelved write_shelves finish unshelve free_unique leave forget
+-- gives: WORDS shelf_rows shelf_of shelf_for shelved write_shelves finish unshelve take_back_delivery free_unique leave forget
 WORDS = { d = 'done', k = 'dead', c = 'cancelled' }
 local DELIVERED = 'packhorse.delivered'
 local char = string.char
 local shelves, next_shelf = {}, nil
 shelf_rows = key('shelves')
+
+-- Where the last number given was deleted by hand, the shelves tell it: two must never share a list.
+local function highest_shelf()
+  local highest, rows_of_shelves = 0, call('HVALS', shelf_rows)
+  for i = 1, #rows_of_shelves do highest = max(highest, tonumber(match(rows_of_shelves[i], '^%d+'))) end
+  return highest
+end
 
 function shelf_of(name)
   local shelf = shelves[name]
@@ -16,7 +23,7 @@ function shelf_of(name)
     local number, base, kept = match(text, '^(%d+) (%d+) (%d+)$')
     shelf = { number = tonumber(number), base = tonumber(base), kept = tonumber(kept) }
   else
-    next_shelf = (next_shelf or tonumber(call('HGET', key('serials'), 'shelves') or 0)) + 1
+    next_shelf = (next_shelf or tonumber(call('HGET', key('serials'), 'shelves') or highest_shelf())) + 1
     shelf = { number = next_shelf, base = 0, kept = 0 }
   end
   shelf.packed = pack('>I4', shelf.number)
@@ -103,7 +110,7 @@ end
 -- Leaves the outcome of a child for its parent, and lets the parent go on when that was the last it waits for.
 local function deliver(id, head, word, result)
   local parent = from_hex(head.parent)
-  if not get(jobs, parent) or get(ends, parent) then return end
+  if not get(jobs, parent) then return end
   local name = head.parent .. '/' .. to_hex(id)
   local first = not record_of(DELIVERED, name)
   put_record(DELIVERED, name, word .. (result and ' ' .. result or ''), 0, 0)
@@ -114,6 +121,13 @@ local function deliver(id, head, word, result)
   if not row or row.place ~= 'w' then return end
   local reason, pending = why(row)
   if reason == 'children' and arrived_now >= tonumber(pending) then let_go(parent, row) end
+end
+
+-- Takes back what a job that will run again has left for its parent.
+function take_back_delivery(id, head)
+  if not drop_record(DELIVERED, head.parent .. '/' .. to_hex(id)) then return end
+  local parent = from_hex(head.parent)
+  set(delivered, parent, int(tonumber(get(delivered, parent)) - 1))
 end
 
 function free_unique(id, head)

@@ -31,11 +31,13 @@ local function mend_without_row(id, record, searching)
   end
   local due = zset('due', head.queue)
   if head.flag ~= 'p' and get(due, fresh_member(id, record)) then return nil end
-  if due_in(record) > now then
+  -- Its moment may have come before the clock was set back: then it stands in its line already.
+  local later = due_in(record) > now
+  if not (later or searching) or not missing_from(key('ready', head.line), id) then return nil end
+  if later then
     set(due, fresh_member(id, record), int(due_in(record)))
     return 'not in due'
   end
-  if not searching or not missing_from(key('ready', head.line), id) then return nil end
   go_on(id, head, head.lane ~= '', NEVER, stamp)
   return 'in no line'
 end

@@ -1,7 +1,7 @@
 -- Mirrors of stored hashes, sorted sets and lists. A verb reads through them and changes them; `flush` writes what was
 -- changed, many fields a command.
 -- gives: hash zset list fetch_from fetch prefetch get set add add_score remove busy members front shift push spread
--- gives: writers tally_of count write_tallies total flush arrival jobs live ends leases tries tombs uniques held
+-- gives: writers tally_of count write_tallies forget_empty_queues total flush arrival jobs live ends leases tries tombs uniques held
 -- gives: delivered progress stale watched
 local mirrors, mirror_of = {}, {}
 
@@ -221,6 +221,20 @@ function write_tallies()
         totals[field] = call('HINCRBY', key('counts'), field, change)
         tally[state] = 0
       end
+    end
+  end
+end
+
+-- After `flush`: removes what is kept for queues of this call that hold no job any more. Only what removes jobs needs it.
+function forget_empty_queues()
+  for queue, tally in pairs(tallies) do
+    local fields, holds = {}, false
+    for state in pairs(tally) do fields[#fields + 1] = queue .. '\31' .. state end
+    for _, number in ipairs(call('HMGET', key('counts'), unpack(fields))) do holds = holds or number and number ~= '0' end
+    if not holds then
+      call('HDEL', key('counts'), unpack(fields))
+      call('DEL', key('wake', queue))
+      if call('ZCARD', key('priorities', queue)) == 0 then call('DEL', key('popped', queue)) end -- else with stale entries
     end
   end
 end

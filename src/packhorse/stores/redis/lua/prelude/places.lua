@@ -1,7 +1,8 @@
 -- Moving jobs between ready, due and waits. A lane's slot is taken when a job becomes ready and kept until it ends.
--- gives: any_stale pass_stale woken schedule wait why behind admit go_on let_go hand_on
--- gives: come_due came_due withdraw wait_again
+-- gives: any_stale pass_stale woken schedule wait why behind admit ask go_on let_go hand_on
+-- gives: come_due came_due all_came_due withdraw wait_again
 local MOVED = 500 -- scheduled jobs made ready a call and queue
+local MOVED_BYTES, FIRST_LOOK = 4194304, 10 -- and of their records, which are read whole for their heads
 
 -- Entries are never searched for in lists: one that is no longer good is counted here under its list and id. Lists
 -- are taken from at the head and grow at the tail, so of equal entries the first ones are the stale ones.
@@ -138,9 +139,15 @@ function admit(id, head, since, counters)
   ready(id, head)
 end
 
--- A job that may go on: it keeps the slot it has, and asks for one otherwise.
+-- A job that asks its lane now. If not all that came due before it can be moved in this call, it comes due after them.
+function ask(id, head, since, counters)
+  if head.lane ~= '' and not all_came_due(head.queue) then return schedule(id, head, now, false, counters or NEVER) end
+  admit(id, head, since, counters)
+end
+
+-- A job that may go on: it keeps the slot it has, and asks for one otherwise, behind those that came due before.
 function go_on(id, head, slot, counters, since)
-  if head.lane ~= '' and not slot then return admit(id, head, since, counters) end
+  if head.lane ~= '' and not slot then return ask(id, head, since, counters) end
   stand(id, head, 'r', slot, counters, since)
   ready(id, head)
 end
@@ -183,10 +190,20 @@ come_due = function(queue)
   local late = call('ZRANGEBYSCORE', due.key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, MOVED)
   if #late == 0 then return end
   came_due[queue].more = #late == 2 * MOVED
-  local ids = {}
-  for i = 1, #late, 2 do ids[#ids + 1] = sub(late[i], 5) end
-  prefetch(jobs, ids)
+  local ids, at, size, bytes = {}, 1, FIRST_LOOK, 0
+  while at <= #late and bytes < MOVED_BYTES do
+    local some = {}
+    for i = at, min(at + 2 * size - 2, #late), 2 do some[#some + 1] = sub(late[i], 5) end
+    prefetch(jobs, some)
+    for i = 1, #some do
+      ids[#ids + 1] = some[i]
+      bytes = bytes + #(get(jobs, some[i]) or '')
+    end
+    at, size = at + 2 * #some, 2 * size
+  end
+  if at <= #late then came_due[queue].more = true end
   prefetch(live, ids)
+  prefetch(ends, ids)
   for i = 1, #ids do
     local member, id = late[2 * i - 1], ids[i]
     local record, text = get(jobs, id), get(live, id)
@@ -196,12 +213,21 @@ come_due = function(queue)
       local since = pack('>d', tonumber(late[2 * i]))
       if text then
         local row = row_of(text)
-        go_on(id, row.head, row.slot, row.counters, since)
-      elseif record then
+        if row.head.lane ~= '' and not row.slot then
+          admit(id, row.head, since, row.counters)
+        else
+          go_on(id, row.head, row.slot, row.counters, since)
+        end
+      elseif record and not get(ends, id) then
         admit(id, head_in(record), since)
       end
     end
   end
+end
+
+function all_came_due(queue)
+  come_due(queue)
+  return not came_due[queue].more
 end
 
 -- Takes a job out of the place where it stands; answers its head, counters, whether it has a slot, and the state.

@@ -8,7 +8,7 @@
 --   headers, parent (hex), unique key, its scope, its window, children.
 -- The live row, for a job that is leased or does not stand where its record alone says:
 --   token(16) worker(16) place mark attempt(4) lost(2) step(4) head [tail letter]
---   places: l leased, r ready (tail: since(8)), s scheduled (tail: arrival(4)), w waiting (tail: see `wait`);
+--   places: l leased (tail: claimed(8)), r ready (tail: since(8)), s scheduled (tail: arrival(4)), w waiting (tail: see `wait`);
 --   the mark is a digit: 1 holds a slot of its lane, 2 is to be cancelled, 3 both.
 -- A job without a live row and without an end was never leased and is ready or scheduled as its record says.
 -- The row of an end: verdict token(16) finished(8) attempt(4) lost(2) shelf(4) reason \31 ['=' result] position(4).
@@ -18,7 +18,7 @@
 -- half of the time of an enqueue.
 -- gives: NO_TOKEN NEVER NO_STEP STATES head_in head_text_in head_in_part head_in_row laned free_when_started stand
 -- gives: row_of tail_of counters_in since_in worker_in step_in leased attempt_in uncharged fresh_member born_in due_in
--- gives: remember settled_by
+-- gives: remember settled_by bytes_in
 local NOBODY = string.rep('\0', 32)
 NO_TOKEN = string.rep('\0', 16)
 NEVER = string.rep('\0', 6) -- no attempt, no loss
@@ -83,9 +83,20 @@ local function head_from(text, first)
   return heads[head] or head_of(head)
 end
 
+-- A record of a newer form, or a broken one, has no head that can be read: it gets one of a queue that nobody serves.
+local UNREADABLE = 'p?\0310\31?\31\0310\30!'
 function head_text_in(record)
   local first = byte(record) == 49 and 10 or 22
-  return sub(record, first, find(record, '\30', first, true) + 1)
+  local stop = find(record, '\30', first, true)
+  local text = stop and sub(record, first, stop + 1)
+  if not text or not match(text, SPECIAL_FLAGS[byte(text)] and '^.[^\31]*\31%d+\31[^\31]*\31%d+\31' or PLAIN) then return UNREADABLE end
+  return text
+end
+
+-- How many bytes of headers and payload a record has.
+function bytes_in(record)
+  local first = byte(record) == 49 and 10 or 22
+  return #record - 9 - (find(record, '\30', first, true) or first)
 end
 
 function head_in(record) return head_of(head_text_in(record)) end
@@ -150,8 +161,8 @@ function uncharged(counters) return pack('>I4', max(attempt_in(counters) - 1, 0)
 function fresh_member(id, record) return sub(record, 18, 21) .. id end
 
 -- When a job was enqueued, and when it is due by its record.
-function born_in(record) return (unpacked('>d', sub(record, 2, 9))) end
-function due_in(record) return byte(record) == 49 and 0 or (unpacked('>d', sub(record, 10, 17))) end
+function born_in(record) return #record < 9 and 0 or (unpacked('>d', sub(record, 2, 9))) end
+function due_in(record) return (byte(record) == 49 or #record < 17) and 0 or (unpacked('>d', sub(record, 10, 17))) end
 
 -- The newest tries of a job, each token(16) attempt(4) at(8) length(4) failure: ten that failed, ten that did not.
 local KEPT = 10

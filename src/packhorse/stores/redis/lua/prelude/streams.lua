@@ -5,6 +5,19 @@ LIFECYCLE, LOG = 'packhorse.jobs', 10000
 local VERSION = '\1' -- of the packed form, as in model/event.py
 local CHANGES = { 'l', 'h', 'd', 'r', 'w', 'k', 'c', 'p', 'u', 'q', 's' } -- as they follow each other in one call
 
+-- The next offset of a stream. One that begins at 1 may have lost its head to somebody's DEL: then the stream tells it.
+local function next_offset(stream)
+  local offset = call('HINCRBY', key('heads'), stream, 1)
+  if offset == 1 then
+    local last = call('XREVRANGE', key('stream', stream), '+', '-', 'COUNT', 1)[1]
+    if last then
+      offset = tonumber(match(last[1], '^%d+')) + 1
+      call('HSET', key('heads'), stream, int(offset))
+    end
+  end
+  return int(offset)
+end
+
 local published = {}
 offsets = {}
 function publish(stream, data, name)
@@ -14,7 +27,7 @@ end
 writers[#writers + 1] = function()
   for i = 1, #published do
     local stream, data, name = published[i][1], published[i][2], published[i][3]
-    local offset = int(call('HINCRBY', key('heads'), stream, 1))
+    local offset = next_offset(stream)
     if name == '' then
       call('XADD', key('stream', stream), offset .. '-0', 't', stamp, 'd', data)
     else
@@ -40,7 +53,7 @@ function packed_change(change, ids) return change .. pack('>I2', #ids) .. concat
 -- One entry for all changes of a call, if events are wanted.
 function append_to_log(packed)
   if ARGV[2] ~= '1' then return end
-  local offset = int(call('HINCRBY', key('heads'), LIFECYCLE, 1))
+  local offset = next_offset(LIFECYCLE)
   call('XADD', key('stream', LIFECYCLE), 'MAXLEN', '~', LOG, offset .. '-0', 't', stamp, 'd', VERSION .. packed)
 end
 
@@ -57,7 +70,9 @@ function wake(queue)
   if call('LLEN', key('wake', queue)) == 0 then call('RPUSH', key('wake', queue), '1') end
 end
 
--- Watched jobs that ended or were dropped in this call: one hint for all of them.
+-- Watched jobs that ended or were dropped in this call: one hint for all of them. The entry in `watches` of one that
+-- ended stays a while: prune does not remove a job that has one.
+local KEEP_WATCHED = 10000000 -- as in model/job.py
 dropped_jobs = {}
 local hint = false
 function look_for_watchers()
@@ -69,7 +84,7 @@ function look_for_watchers()
         if till then
           hint = hint or tonumber(till) > now
           set(watched, gone[i], false)
-          set(zset('watches'), gone[i], false)
+          set(zset('watches'), gone[i], gone ~= dropped_jobs and int(min(tonumber(till), now + KEEP_WATCHED)))
         end
       end
     end

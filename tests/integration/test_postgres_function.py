@@ -1,0 +1,55 @@
+"""The function for other languages refuses what the edge in Python refuses, and answers the job that is there."""
+
+import json
+from typing import Any
+
+import asyncpg
+import pytest
+
+from packhorse.errors import InvalidName
+from packhorse.model import caps
+from tests.conftest import kinds
+from tests.making import found
+
+if "postgres" not in kinds():
+    pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
+
+pytestmark = pytest.mark.parametrize("kind", ["postgres"])
+NAMED = ("queue", "key", "tenant", "user", "correlation", "id", "unique")
+
+
+def refused(text: str) -> bool:
+    try:
+        caps.name("name", text)
+    except InvalidName:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("option", NAMED)
+async def test_a_name_is_refused_exactly_if_the_edge_in_python_refuses_it(store: Any, raw: Any, option: str):
+    different = []
+    for text in ("", "x" * 256, *(f"k{chr(point)}a" for point in (*range(0xA1), 0x2028, 0xFEFF))):
+        value: Any = {"key": text} if option == "unique" else text
+        try:
+            await raw.fetchval(
+                f"SELECT {store._layout.schema}.enqueue('t', '{{}}', $1::text::json)", json.dumps({option: value})
+            )
+        except asyncpg.PostgresError:
+            taken = False
+        else:
+            taken = True
+        if taken == refused(text):
+            different.append(text)
+
+    assert different == []
+
+
+async def test_with_a_held_unique_key_the_job_that_holds_it_is_answered(store: Any, raw: Any):
+    options = json.dumps({"unique": {"key": "k"}})
+    call = f"SELECT {store._layout.schema}.enqueue('t', '{{}}', $1::text::json)"
+
+    first, second = await raw.fetchval(call, options), await raw.fetchval(call, options)
+
+    assert first == second
+    assert [job.id for job in await found(store)] == [first]

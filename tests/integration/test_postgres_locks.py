@@ -1,0 +1,71 @@
+"""In which order calls lock on PostgreSQL, and what happens to one that loses a deadlock."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from packhorse.model.job import Keep
+from packhorse.model.outcome import Done
+from tests.conftest import kinds
+from tests.making import end, laned, new, put_in, take
+
+if "postgres" not in kinds():
+    pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
+
+pytestmark = pytest.mark.parametrize("kind", ["postgres"])
+
+
+@asynccontextmanager
+async def colliding(raw: Any, schema: str, table: str, events: str) -> AsyncIterator[None]:
+    """The first call that touches a table this way is ended as if by a deadlock."""
+    await raw.execute(
+        f"""
+        CREATE SEQUENCE {schema}.hits;
+        CREATE FUNCTION {schema}.collide() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF nextval('{schema}.hits') = 1 THEN RAISE deadlock_detected; END IF;
+            RETURN NULL;
+        END $$;
+        CREATE TRIGGER collide AFTER {events} ON {schema}.{table} EXECUTE FUNCTION {schema}.collide();
+        """
+    )
+    try:
+        yield
+        assert await raw.fetchval(f"SELECT last_value FROM {schema}.hits") > 1, "nothing was ended"
+    finally:
+        await raw.execute(f"DROP FUNCTION {schema}.collide() CASCADE; DROP SEQUENCE {schema}.hits")
+
+
+@pytest.mark.parametrize("verb", ["cancel", "enqueue", "exchange"])
+async def test_a_call_that_loses_a_deadlock_is_made_again(store: Any, raw: Any, verb: str):
+    ids = await put_in(store, laned("a"), laned("b"))
+    async with colliding(raw, store._layout.schema, "deltas", "INSERT"):
+        if verb == "cancel":
+            assert {str(state) for state in await store.jobs.cancel(ids)} == {"cancelled"}
+        elif verb == "enqueue":
+            await put_in(store, laned("a"))
+        else:
+            assert len(await take(store)) == 2
+
+
+async def test_prune_locks_the_records_of_all_shelves_by_id(store: Any, raw: Any, clock: Any):
+    low, high = new(queue="later"), new(queue="first")
+    assert low.id < high.id
+    await put_in(store, low, high)
+    for queue in ("first", "later"):  # in this order their shelves are made
+        [lease] = await take(store, 1, queue)
+        await end(store, lease, Done(keep=Keep(0, 0)))
+    clock.to(clock.now() + 10**6)
+    jobs = f"SELECT 1 FROM {store._layout.schema}.jobs WHERE id = $1 FOR KEY SHARE"
+
+    async with raw.transaction():
+        await raw.fetch(jobs, low.id)
+        pruning = asyncio.ensure_future(store.jobs.prune(10))
+        while not await raw.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            await asyncio.sleep(0.01)
+        await raw.fetch(f"{jobs} NOWAIT", high.id)  # as a delivery to both would
+
+    assert (await pruning).jobs == 2
