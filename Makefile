@@ -52,7 +52,7 @@ crash-long: export PACKHORSE_PROOF := $(CURDIR)/$(PROOF)
 crash-long: $(READY)  ## Crash, cut and disturb every store with large figures; takes hours, and writes docs/operate/proof.md
 	@failed=0; \
 	$(BIN)/python -m tests.crash --times 25 $(CRASH) || failed=1; \
-	PACKHORSE_TEST_LONG=1 $(BIN)/python -m pytest -p no:xdist -p tests.crash.proof -s $(LONG_TESTS) || failed=1; \
+	PACKHORSE_TEST_LONG=1 $(BIN)/python -m pytest --timeout=0 -p no:xdist -p tests.crash.proof -s $(LONG_TESTS) || failed=1; \
 	$(BIN)/python -m tests.crash.proof || failed=1; \
 	exit $$failed
 

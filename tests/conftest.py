@@ -1,6 +1,7 @@
 """Servers for the whole run, and a store of each kind for each test that asks for one."""
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -34,6 +35,8 @@ def kinds() -> tuple[str, ...]:
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or config.option.collectonly or config.option.help:
         return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell in the background; workers of tests would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     started: list[servers.Server] = []
     config.stash[STARTED] = started
     try:
