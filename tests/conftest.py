@@ -35,7 +35,8 @@ def kinds() -> tuple[str, ...]:
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or config.option.collectonly or config.option.help:
         return
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of a shell in the background; workers of tests would inherit it
+    # A shell ignores SIGINT in its background commands, and the processes of the tests would inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     started: list[servers.Server] = []
     config.stash[STARTED] = started
