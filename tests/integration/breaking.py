@@ -55,44 +55,45 @@ class BreaksPostgres:
 
     def __init__(self, connection: Any, how: str) -> None:
         self._connection, self._how = connection, how
+        self._broken = namespace("postgres")
+        self._own = f"{self._broken}_breaks"  # a schema of this process of the run
 
     async def begin(self) -> None:
-        schema = namespace("postgres")
         await self._connection.execute(
             f"""
-            CREATE SEQUENCE public.breaks_count;
-            CREATE TABLE public.breaks_at (n bigint);
-            INSERT INTO public.breaks_at VALUES (0);
-            CREATE FUNCTION public.breaks() RETURNS trigger LANGUAGE plpgsql AS $$
+            CREATE SCHEMA {self._own};
+            CREATE SEQUENCE {self._own}.writes;
+            CREATE TABLE {self._own}.breaks_at (n bigint);
+            INSERT INTO {self._own}.breaks_at VALUES (0);
+            CREATE FUNCTION {self._own}.breaks() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN
-                IF nextval('public.breaks_count') = (SELECT n FROM public.breaks_at) THEN
+                IF nextval('{self._own}.writes') = (SELECT n FROM {self._own}.breaks_at) THEN
                     {self._how}
                 END IF;
                 RETURN NULL;
             END $$;
             """
         )
-        tables = await self._connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
+        tables = await self._connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", self._broken)
         for (table,) in tables:
             await self._connection.execute(
-                f"CREATE TRIGGER breaks AFTER INSERT OR UPDATE OR DELETE ON {schema}.{table} EXECUTE FUNCTION public.breaks()"
+                f"CREATE TRIGGER breaks AFTER INSERT OR UPDATE OR DELETE ON {self._broken}.{table}"
+                f" EXECUTE FUNCTION {self._own}.breaks()"
             )
 
     async def end(self) -> None:
-        await self._connection.execute(
-            "DROP FUNCTION public.breaks CASCADE; DROP SEQUENCE public.breaks_count; DROP TABLE public.breaks_at"
-        )
+        await self._connection.execute(f"DROP SCHEMA IF EXISTS {self._own} CASCADE")
 
     async def arm(self, at: int) -> None:
-        await self._connection.execute(f"UPDATE public.breaks_at SET n = {at}")
-        await self._connection.execute("ALTER SEQUENCE public.breaks_count RESTART")
+        await self._connection.execute(f"UPDATE {self._own}.breaks_at SET n = {at}")
+        await self._connection.execute(f"ALTER SEQUENCE {self._own}.writes RESTART")
 
     async def writes(self) -> int:
-        called, last = await self._connection.fetchrow("SELECT is_called, last_value FROM public.breaks_count")
+        called, last = await self._connection.fetchrow(f"SELECT is_called, last_value FROM {self._own}.writes")
         return last if called else 0
 
     async def disarm(self) -> None:
-        await self._connection.execute("UPDATE public.breaks_at SET n = 0")
+        await self._connection.execute(f"UPDATE {self._own}.breaks_at SET n = 0")
 
 
 HOW = {
@@ -111,8 +112,8 @@ async def breaking(kind: str, url: str, store: Store, how: str) -> AsyncIterator
 
     connection = await asyncpg.connect(url)
     breaks = BreaksPostgres(connection, HOW[how])
-    await breaks.begin()
     try:
+        await breaks.begin()
         yield breaks
     finally:
         await breaks.end()
