@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Any, TypeVar, cast
+from urllib.parse import quote
 
 import msgspec
 
@@ -25,9 +26,9 @@ def setting(name: str, given: T | None, default: T) -> T:
     try:
         return cast(T, msgspec.convert(text, kind, strict=False))
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{variable}={text!r} is not understood: {error}") from error
+        raise ConfigError(f"{variable}={text!r} is invalid: {error}") from error
 
 
 def url(given: str | None) -> str:
     """The address of the store: what was given, ``PACKHORSE_URL``, or a file in the working directory."""
-    return setting("url", given, f"sqlite:///{Path.cwd() / FILE}")
+    return setting("url", given, f"sqlite:///{quote(str(Path.cwd() / FILE), errors='surrogateescape')}")

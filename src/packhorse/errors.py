@@ -11,20 +11,20 @@ def _shown(value: object) -> str:
 
 
 class PackhorseError(Exception):
-    """The root of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class ConfigError(PackhorseError):
-    """Wrong use, found at start."""
+    """Wrong configuration or wrong use, found at start."""
 
 
 class UnknownScheme(ConfigError):
-    """A store address whose scheme no store serves."""
+    """A store address with an unknown scheme."""
 
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
         super().__init__(
-            f"No store serves the scheme {scheme!r}: "
+            f"The scheme {scheme!r} of the address is unknown: "
             "use sqlite:///file.db, sqlite:///:memory:, redis://…, valkey://… or postgresql://…"
         )
 
@@ -38,7 +38,7 @@ class MissingExtra(ConfigError):
 
 
 class DuplicateTask(ConfigError):
-    """Two tasks under one name."""
+    """Two tasks with the same name."""
 
     def __init__(self, task: str) -> None:
         self.task = task
@@ -46,14 +46,14 @@ class DuplicateTask(ConfigError):
 
 
 class NoTransactions(ConfigError):
-    """A task that wants a transaction, where there cannot be one."""
+    """A task needs a transaction where none is possible."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"There is no transaction here: {why}")
 
 
 class NotInAJob(ConfigError):
-    """The context of a job was asked for by code that runs in none."""
+    """``current()`` was called outside of a job."""
 
     def __init__(
         self, why: str = "No job is running here: call this from a task's function, or code it calls, in a worker"
@@ -62,11 +62,11 @@ class NotInAJob(ConfigError):
 
 
 class InvalidInput(PackhorseError, ValueError):
-    """Refused at the edge; nothing was stored."""
+    """A value was refused; nothing was stored."""
 
 
 class InvalidName(InvalidInput):
-    """A queue, task, lane, key or stream name that no store may hold."""
+    """A name of a queue, task, lane, key or stream that cannot be stored."""
 
     def __init__(self, what: str, value: object, why: str) -> None:
         self.what, self.value = what, value
@@ -78,11 +78,11 @@ class InvalidId(InvalidInput):
 
     def __init__(self, value: object) -> None:
         self.value = value
-        super().__init__(f"{_shown(value)} is no job id: give 16 bytes or the text of a UUID")
+        super().__init__(f"{_shown(value)} is not a job id: give 16 bytes or the text of a UUID")
 
 
 class InvalidTime(InvalidInput):
-    """A moment or duration outside what a clock can mean."""
+    """An invalid moment or duration."""
 
     def __init__(self, what: str, value: object, why: str) -> None:
         self.what, self.value = what, value
@@ -90,7 +90,7 @@ class InvalidTime(InvalidInput):
 
 
 class InvalidSchedule(InvalidInput):
-    """A rule that means nothing, or a policy that does not exist; found when a schedule is declared."""
+    """An invalid rule or policy of a schedule; found when the schedule is declared."""
 
     def __init__(self, rule: str, why: str) -> None:
         self.rule = rule
@@ -130,7 +130,7 @@ class InvalidOption(InvalidInput):
 
 
 class UnknownConnection(InvalidInput):
-    """Something given as ``within=`` that is no connection or session we know, or cannot be used from here."""
+    """``within=`` got something that is not a supported connection or session, or cannot be used from here."""
 
     def __init__(self, value: object, why: str = "") -> None:
         self.value = value
@@ -142,7 +142,7 @@ class UnknownConnection(InvalidInput):
 
 
 class OtherDatabase(InvalidInput):
-    """A connection given as ``within=`` to another database than the store's: one transaction cannot hold both."""
+    """A connection given as ``within=`` to another database than the store's: one transaction cannot cover both."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -151,10 +151,10 @@ class OtherDatabase(InvalidInput):
 
 
 class NoTransaction(InvalidInput):
-    """A connection that commits every statement by itself: there is nothing to be part of."""
+    """A connection that commits every statement, so there is no transaction to be part of."""
 
     def __init__(self, how: str) -> None:
-        super().__init__(f"The connection is in no transaction: {how}")
+        super().__init__(f"The connection has no open transaction: {how}")
 
 
 class WrongIsolation(InvalidInput):
@@ -164,18 +164,18 @@ class WrongIsolation(InvalidInput):
         self.level = level
         super().__init__(
             f"The transaction is {level.upper()}, in which a settlement cannot see what others have just committed: use "
-            "READ COMMITTED for tasks with transaction=, and lock the rows you read where you need more (FOR UPDATE)"
+            "READ COMMITTED for tasks with transaction=, and lock the rows you read (FOR UPDATE) if you need more"
         )
 
 
 class PayloadTooLarge(InvalidInput):
-    """A payload, result, header block or value over its cap."""
+    """A payload, result, header block or value over its size limit."""
 
     def __init__(
         self, what: str, size: int, cap: int, remedy: str = "store the data elsewhere and pass a reference"
     ) -> None:
         self.what, self.size, self.cap = what, size, cap
-        super().__init__(f"{what} has {size:,} bytes, the cap is {cap:,}: {remedy}")
+        super().__init__(f"{what} has {size:,} bytes, the limit is {cap:,}: {remedy}")
 
 
 class TooManyItems(InvalidInput):
@@ -183,7 +183,7 @@ class TooManyItems(InvalidInput):
 
     def __init__(self, what: str, count: int, cap: int) -> None:
         self.what, self.count, self.cap = what, count, cap
-        super().__init__(f"{count:,} {what} in one call, the cap is {cap:,}: split the call")
+        super().__init__(f"{count:,} {what} in one call, the limit is {cap:,}: split the call")
 
 
 class TooManyEffects(TooManyItems):
@@ -195,60 +195,73 @@ class TooManyBytes(InvalidInput):
 
     def __init__(self, what: str, size: int, cap: int) -> None:
         self.what, self.size, self.cap = what, size, cap
-        super().__init__(f"{what} of one call have {size:,} bytes together, the cap is {cap:,}: split the call")
+        super().__init__(f"{what} of one call have {size:,} bytes together, the limit is {cap:,}: split the call")
+
+
+class TooMuchEmitted(InvalidInput):
+    """More pieces of one attempt than may wait for the commit of its transaction."""
+
+    def __init__(self, count: int, max_count: int, size: int, max_size: int) -> None:
+        self.count, self.max_count, self.size, self.max_size = count, max_count, size, max_size
+        super().__init__(
+            f"{count:,} effects of emit() with {size:,} bytes wait to be written with a transaction, the caps are "
+            f"{max_count:,} and {max_size:,}: emit fewer pieces, or put the transaction into a job of its own"
+        )
 
 
 class JobError(PackhorseError):
-    """About one job."""
+    """Base class of errors about one job."""
 
 
 class UndecodablePayload(JobError):
-    """Stored bytes that the codec does not understand."""
+    """Stored bytes that cannot be decoded."""
 
 
 class BadSignature(JobError):
-    """Stored bytes whose signature does not fit them."""
+    """Stored bytes with a wrong signature."""
 
 
 class JobNotFound(JobError):
-    """No job with this id, or not any more."""
+    """There is no job with this id, or it is no longer kept."""
 
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
-        super().__init__(f"There is no job {job_id}: it was never enqueued here, was removed, or is not kept any more")
+        super().__init__(f"There is no job {job_id}: it was never enqueued here, was removed, or is no longer kept")
 
 
 class ScheduleNotFound(InvalidInput):
-    """No schedule of this name is stored."""
+    """No schedule with this name is stored."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"There is no schedule {_shown(name)}: `packhorse schedules ls` shows those there are")
+        super().__init__(f"There is no schedule {_shown(name)}: `packhorse schedules ls` lists the stored ones")
 
 
 class JobFailed(JobError):
-    """The job whose result was asked for is dead."""
+    """The job whose result you requested is dead."""
 
     def __init__(self, job_id: str, task: str, reason: str | None, error: str, traceback: str) -> None:
         self.job_id, self.task, self.reason, self.error, self.traceback = job_id, task, reason, error, traceback
-        super().__init__(f"The job {job_id} ({task}) is dead as {reason}: {error or 'no error was noted'}")
+        super().__init__(f"The job {job_id} ({task}) is dead as {reason}: {error or 'no error was recorded'}")
 
 
 class JobCancelled(JobError):
-    """The job whose result was asked for was cancelled; ``why`` is what it said if it cancelled itself."""
+    """The job whose result you requested was cancelled; ``why`` is its text if it raised ``Cancel``."""
 
     def __init__(self, job_id: str, task: str, why: str = "") -> None:
         self.job_id, self.task, self.why = job_id, task, why
         words = f" ({why})" if why else ""
-        super().__init__(f"The job {job_id} ({task}) was cancelled{words}: enqueue it again if it is still wanted")
+        super().__init__(f"The job {job_id} ({task}) was cancelled{words}: enqueue it again if you still need it")
 
 
 class ChildFailed(JobError):
-    """A job cannot run because one it waited for did not end well."""
+    """A job cannot run because a job that it waited for was not done."""
 
     def __init__(self, job_id: str, how: str) -> None:
         self.job_id, self.how = job_id, how
-        super().__init__(f"The job {job_id} before this one ended as {how}: look there, or choose on_failure=")
+        super().__init__(
+            f"The job {job_id}, on which this one depends, ended as {how}: look at that job, or set on_failure="
+        )
 
 
 class RecordConflict(JobError):
@@ -263,23 +276,23 @@ class TransactionOver(JobError):
 
     def __init__(self) -> None:
         super().__init__(
-            "The transaction of this attempt is over, nothing more can be written in it: end the attempt, it is tried again"
+            "The transaction of this attempt has ended, nothing more can be written in it: end the attempt; it is tried again"
         )
 
 
 class TransactionTooLong(JobError):
-    """The transaction of an attempt held up all other writers for too long and was rolled back."""
+    """The transaction of an attempt blocked all other writers for too long and was rolled back."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(
-            f"transaction-too-long: it was open for more than {seconds:g} s and was rolled back; do what takes time before "
+            f"transaction-too-long: it was open for more than {seconds:g} s and was rolled back; do slow things before "
             "the first statement, or use PostgreSQL"
         )
 
 
 class WorkerStuck(PackhorseError):
-    """Every slot of a worker is held by an attempt that was told to stop and does not."""
+    """Every slot of a worker is held by an attempt that was cancelled and does not stop."""
 
     def __init__(self, slots: int) -> None:
         super().__init__(
@@ -289,7 +302,7 @@ class WorkerStuck(PackhorseError):
 
 
 class StoreError(PackhorseError):
-    """The store could not do what was asked."""
+    """Base class of errors of the store."""
 
 
 class StoreUnavailable(StoreError):
@@ -297,7 +310,7 @@ class StoreUnavailable(StoreError):
 
 
 class StoreFull(StoreUnavailable):
-    """The store has no room for more jobs; nothing was written, and what is stored is safe."""
+    """The store has no space for more jobs; nothing was written, and stored jobs are safe."""
 
 
 class OutcomeUnknown(StoreError):
@@ -305,15 +318,15 @@ class OutcomeUnknown(StoreError):
 
 
 class DurabilityNotMet(StoreError):
-    """The store's settings would lose acknowledged work."""
+    """The settings of the store, or too few replicas, could lose acknowledged jobs."""
 
 
 class SchemaMismatch(StoreError):
-    """The stored layout is older or newer than this release understands."""
+    """The layout of the store is older or newer than this release can use."""
 
 
 class StoreDamaged(StoreError):
-    """The file of the store holds bytes that cannot be its own: the disk, or another program, has damaged it."""
+    """The file of the store was damaged, by the disk or by another program."""
 
 
 class StoreClosed(StoreError):

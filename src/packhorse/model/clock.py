@@ -2,7 +2,10 @@
 
 import asyncio
 import time
+from time import time_ns as wall_ns
 from typing import Protocol
+
+__all__ = ["SYSTEM", "Clock", "SystemClock", "wall_ns"]
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -25,7 +28,7 @@ class SystemClock:
 
     def now(self) -> int:
         """Microseconds since 1970."""
-        return time.time_ns() // 1000
+        return wall_ns() // 1000
 
     def steady(self) -> int:
         """Microseconds that only go forward, also while the machine is suspended where the system can tell."""

@@ -22,7 +22,7 @@ _ENVELOPE = b"~"
 _VERSION = b"1"
 
 
-class About(msgspec.Struct, frozen=True):
+class JobIdentity(msgspec.Struct, frozen=True):
     """What a seal may bind the data to: never the queue or the priority, which may change."""
 
     id: JobId
@@ -36,10 +36,10 @@ class Seal(Protocol):
     mark: str
     required: bool
 
-    def close(self, data: bytes, about: About) -> bytes:
+    def close(self, data: bytes, about: JobIdentity) -> bytes:
         """The sealed form."""
 
-    def open(self, data: bytes, about: About) -> bytes:
+    def open(self, data: bytes, about: JobIdentity) -> bytes:
         """What was sealed; BadSignature or UndecodablePayload if it cannot be opened."""
 
 
@@ -61,7 +61,7 @@ def encode(value: object, *, hook: Callable[[Any], Any] | None = None) -> bytes:
 def _refuse_nonfinite(value: object, path: str) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise InvalidArguments(f"{path} is {value}, which JSON has no word for; pass None or text")
+            raise InvalidArguments(f"{path} is {value}, which JSON cannot represent; pass None or text")
     elif isinstance(value, Mapping):
         for key, item in value.items():
             _refuse_nonfinite(item, f"{path}.{key}")
@@ -103,7 +103,7 @@ class Codec:
         """Whether the data is the same, closed and open: then nobody needs to say what it is about."""
         return not self._seals and not data.startswith(_ENVELOPE)
 
-    def close(self, data: bytes, about: About) -> bytes:
+    def close(self, data: bytes, about: JobIdentity) -> bytes:
         """The envelope around JSON text."""
         if not self._seals:
             return data
@@ -112,7 +112,7 @@ class Codec:
         marks = "".join(seal.mark for seal in self._seals)
         return _ENVELOPE + _VERSION + marks.encode() + b":" + base64.b64encode(data)
 
-    def open(self, data: bytes, about: About) -> bytes:
+    def open(self, data: bytes, about: JobIdentity) -> bytes:
         """The JSON text inside; what a required seal should have closed is refused without it."""
         if self.passes(data):
             return data

@@ -31,8 +31,8 @@ WORDS = {
 FIELDS = ("second", "minute", "hour", "day", "month", "weekday")
 LOWEST = ("0", "0", "0", "1", "1", "*")
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
-YEARS = 50  # leap years come more often
-NEAR = timedelta(hours=25)  # no change of clocks is larger than a day
+SEARCH_YEARS = 50  # leap years come more often
+NEARBY = timedelta(hours=25)  # no change of clocks is larger than a day
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -114,14 +114,14 @@ def cron(
     except CronSimError as error:
         raise InvalidSchedule(rule.text, _why(error)) from error
     if found is None:
-        raise InvalidSchedule(rule.text, "no day ever fits it")
+        raise InvalidSchedule(rule.text, "no day ever matches it")
     return rule
 
 
 def _named(given: tuple[int | str | None, ...]) -> str:
     for name, field in zip(FIELDS, given, strict=True):
         if isinstance(field, str) and len(field.split()) != 1:  # a blank would make two fields of one
-            raise InvalidSchedule(f"{name}={field!r}", "a field has no blanks: write several values as 1,2")
+            raise InvalidSchedule(f"{name}={field!r}", "a field has no spaces: write several values as 1,2")
     places = [place for place, field in enumerate(given[:5]) if field is not None]
     smallest = min(places, default=3)  # a weekday alone means the day
     fields = [
@@ -132,10 +132,10 @@ def _named(given: tuple[int | str | None, ...]) -> str:
 
 
 def _why(error: CronSimError) -> str:
-    said = str(error)
-    if said.startswith("Wrong number"):
+    text = str(error)
+    if text.startswith("Wrong number"):
         return f"it has neither five nor six fields, and is none of the words {', '.join(WORDS)}"
-    return f"the field {said.removeprefix('Bad ')!r} is not understood, or no day ever fits it"
+    return f"the field {text.removeprefix('Bad ')!r} is invalid, or no day ever matches it"
 
 
 @lru_cache(maxsize=1024)
@@ -153,7 +153,7 @@ def _first(fields: str, moment: datetime) -> datetime | None:
     """The first wall time after a moment that fits."""
     times = _times(fields)
     day, clock = moment.date(), times.after(moment.hour, moment.minute, moment.second)
-    last = day.year + YEARS
+    last = day.year + SEARCH_YEARS
     while day.year < last:
         if day.month not in times.months:
             day = date(day.year + day.month // 12, day.month % 12 + 1, 1)
@@ -227,7 +227,7 @@ def _change(low: datetime, high: datetime, zone: ZoneInfo) -> datetime:
 
 def _spread(moment: datetime, zone: ZoneInfo) -> timedelta:
     """By how much the clocks are changed around a moment."""
-    return abs(_offset(moment + NEAR, zone) - _offset(moment - NEAR, zone))
+    return abs(_offset(moment + NEARBY, zone) - _offset(moment - NEARBY, zone))
 
 
 def _wall(moment: datetime, zone: ZoneInfo) -> datetime:

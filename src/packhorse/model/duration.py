@@ -5,7 +5,7 @@ import re
 from datetime import timedelta
 
 from packhorse.errors import InvalidTime
-from packhorse.model import caps
+from packhorse.model import limits
 
 Duration = timedelta | float | int | str
 
@@ -37,8 +37,8 @@ def micros(value: Duration, what: str = "duration", *, low: int = 0) -> int:
         total = _parse(value.lower())
     else:
         raise InvalidTime(what, value, _ADVICE)
-    if not low <= total <= caps.LONGEST:
-        least = "more than 0 seconds" if low == 1 else f"{low / caps.SECOND:g} seconds or more"
+    if not low <= total <= limits.MAX_DURATION_US:
+        least = "more than 0 seconds" if low == 1 else f"{low / limits.SECOND:g} seconds or more"
         raise InvalidTime(what, value, f"give {least}, up to a hundred years")
     return total
 
@@ -46,4 +46,4 @@ def micros(value: Duration, what: str = "duration", *, low: int = 0) -> int:
 def _parse(text: str) -> int:
     """The sum of its parts; one of very many digits is over every limit."""
     parts = [float(number) * _UNITS[unit] for number, unit in _PART.findall(text)]
-    return round(min(sum(parts), 2.0 * caps.LONGEST))
+    return round(min(sum(parts), 2.0 * limits.MAX_DURATION_US))

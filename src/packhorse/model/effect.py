@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from packhorse.errors import InvalidName
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.event import LIFECYCLE
 from packhorse.model.job import NewJob
 
@@ -24,10 +24,10 @@ class Publish(msgspec.Struct, frozen=True):
     key: str | None = None
 
     def __post_init__(self) -> None:
-        caps.name("stream", self.stream)
-        caps.text("event", self.data, caps.VALUE)
+        limits.name("stream", self.stream)
+        limits.text("event", self.data, limits.VALUE)
         if self.key is not None:
-            caps.key("event key", self.key)
+            limits.key("event key", self.key)
         if self.stream == LIFECYCLE:
             raise InvalidName("stream", self.stream, "only the store writes the lifecycle of jobs")
 
@@ -46,14 +46,14 @@ class Put(msgspec.Struct, frozen=True):
     expires: int = 0
 
     def __post_init__(self) -> None:
-        caps.name("record kind", self.kind)
-        caps.key("record key", self.key)
+        limits.name("record kind", self.kind)
+        limits.key("record key", self.key)
         if self.value is not None:
-            caps.text("record value", self.value, caps.VALUE)
+            limits.text("record value", self.value, limits.VALUE)
         if self.expect is not None:
-            caps.within("expect", self.expect, 0, 2**53)
-        caps.moment("due", self.due)
-        caps.moment("expires", self.expires)
+            limits.within("expect", self.expect, 0, 2**53)
+        limits.moment("due", self.due)
+        limits.moment("expires", self.expires)
 
 
 Effect = Enqueue | Publish | Put

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -9,6 +10,8 @@ from packhorse.errors import UndecodablePayload
 from packhorse.model.ids import JobId
 
 LIFECYCLE = "packhorse.jobs"
+LIFECYCLE_MAX_EVENTS = 10_000
+LIFECYCLE_MAX_BYTES = 16 << 20  # of packed events; an exchange of 1,000 jobs packs 16 KiB
 VERSION = 1  # of the packed form
 
 
@@ -20,6 +23,13 @@ class Event(msgspec.Struct, frozen=True):
     at: int
     data: bytes
     key: str | None = None
+
+
+class StreamBounds(NamedTuple):
+    """The offsets of the first and the last event kept; in a stream without events ``first`` is ``last + 1``."""
+
+    first: int
+    last: int
 
 
 class Change(StrEnum):
@@ -72,7 +82,7 @@ def unpack(data: bytes) -> list[tuple[Change, JobId]]:
             changes += [(change, data[at + 16 * n : at + 16 * n + 16]) for n in range(count)]
             at += 16 * count
     except (ValueError, IndexError) as error:
-        raise UndecodablePayload("This is no packed event of jobs") from error
+        raise UndecodablePayload("This is not a packed event of jobs") from error
     if at != len(data):
         raise UndecodablePayload("This packed event of jobs is cut short")
     return changes

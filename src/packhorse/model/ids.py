@@ -3,10 +3,11 @@
 import hashlib
 import os
 import uuid
+from collections.abc import Callable
 
 from packhorse.errors import InvalidId
-from packhorse.model import caps
-from packhorse.model.clock import SYSTEM, Clock
+from packhorse.model import limits
+from packhorse.model.clock import wall_ns
 
 JobId = bytes
 Token = bytes
@@ -15,20 +16,20 @@ _VARIANT = 0x80
 _MARKED = tuple(bytes((_VARIANT | byte & 0x3F,)) for byte in range(256))
 
 
-def new_id(clock: Clock = SYSTEM) -> JobId:
+def new_id(now_ns: Callable[[], int] = wall_ns) -> JobId:
     """A fresh UUIDv7; within a millisecond ordered by its microseconds."""
     noise = os.urandom(8)
-    return _head(clock) + _MARKED[noise[0]] + noise[1:]
+    return _head(now_ns()) + _MARKED[noise[0]] + noise[1:]
 
 
-def new_ids(count: int, clock: Clock = SYSTEM) -> list[JobId]:
+def new_ids(count: int) -> list[JobId]:
     """So many fresh ids of one moment, in order: an index takes those best that come in its own order."""
-    head, noise = _head(clock), os.urandom(8 * count)
+    head, noise = _head(wall_ns()), os.urandom(8 * count)
     return sorted([head + _MARKED[noise[at]] + noise[at + 1 : at + 8] for at in range(0, 8 * count, 8)])
 
 
-def _head(clock: Clock) -> bytes:
-    millis, micros = divmod(clock.now(), 1000)
+def _head(now_ns: int) -> bytes:
+    millis, micros = divmod(now_ns // 1000, 1000)
     return (millis << 16 | 0x7000 | micros * 4096 // 1000).to_bytes(8, "big")
 
 
@@ -41,7 +42,7 @@ def chosen_id(namespace: str, *words: str) -> JobId:
     """A UUIDv8 that is always the same for the same words; every part counts, so ("a", "bc") is not ("ab", "c")."""
     digest = hashlib.sha256()
     for word in (namespace, *words):
-        caps.key("chosen id", word)
+        limits.key("chosen id", word)
         data = word.encode()
         digest.update(len(data).to_bytes(4, "big") + data)
     raw = bytearray(digest.digest()[:16])
@@ -67,6 +68,16 @@ def parse_id(text: str) -> JobId:
         return uuid.UUID(text).bytes
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidId(text) from error
+
+
+def named_id(namespace: str, text: str) -> JobId:
+    """The id that a text names: the text of a UUID is a job id, any other text is a chosen id."""
+    try:
+        return parse_id(text)
+    except InvalidId:
+        if not isinstance(text, str):
+            raise
+        return chosen_id(namespace, text)
 
 
 def check_id(value: object) -> None:

@@ -1,12 +1,12 @@
-"""A step of a store's layout, as people look at it."""
+"""A step of a store's layout, as it is shown to people."""
 
 from enum import StrEnum
 
 import msgspec
 
 
-class Standing(StrEnum):
-    """How a step stands: taken, still to take, changed after it was taken, or of a release that is newer than this."""
+class MigrationState(StrEnum):
+    """Whether a step is taken, still to take, changed after it was taken, or known only to a newer release."""
 
     TAKEN = "taken"
     PENDING = "pending"
@@ -14,9 +14,17 @@ class Standing(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Step(msgspec.Struct, frozen=True):
-    """One step: its name, what it does, how it stands. The text of an unknown one is not known."""
+class MigrationStep(msgspec.Struct, frozen=True):
+    """One step: its name, its text, its state, and whether older releases work with it. An unknown one has no text."""
 
     name: str
     text: str
-    standing: Standing
+    state: MigrationState
+    compatible: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether this release can work with a layout that has this step in this state."""
+        if self.state is MigrationState.UNKNOWN:
+            return self.compatible
+        return self.state is MigrationState.TAKEN

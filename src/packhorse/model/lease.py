@@ -1,14 +1,15 @@
 """The right to one attempt: asking for it, holding it, giving it back with an outcome."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
 from packhorse.errors import InvalidOption, TooManyEffects
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.effect import Effect, bytes_of
 from packhorse.model.ids import JobId, Token, check_id, new_token
-from packhorse.model.job import LEASE, State
+from packhorse.model.job import LEASE_US, State
 from packhorse.model.outcome import Outcome
 
 
@@ -17,17 +18,17 @@ class Share(msgspec.Struct, frozen=True):
 
     queue: str
     count: int
-    most: int | None = None
+    limit: int | None = None
 
     def __post_init__(self) -> None:
-        caps.name("queue", self.queue)
-        caps.within("share", self.count, 0, caps.ITEMS)
-        if self.most is not None:
-            caps.within("most", self.most, self.count, caps.ITEMS)
+        limits.name("queue", self.queue)
+        limits.within("share", self.count, 0, limits.ITEMS)
+        if self.limit is not None:
+            limits.within("limit", self.limit, self.count, limits.ITEMS)
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """A wish for jobs. Its token is its request id and the token of every lease in the answer.
+class ClaimRequest(msgspec.Struct, frozen=True):
+    """A request for jobs. Its token is its request id and the token of every lease in the answer.
 
     ``number`` rises with every ask of a worker: a copy that arrives after a later ask gets nothing. ``again`` marks a
     repeat, whose first copy may still be under way: a store remembers it even if it gets nothing. ``max_bytes`` bounds
@@ -36,20 +37,20 @@ class Ask(msgspec.Struct, frozen=True):
 
     worker: bytes
     shares: tuple[Share, ...]
-    lease: int = LEASE
+    lease: int = LEASE_US
     token: Token = msgspec.field(default_factory=new_token)
     number: int = 0
     again: bool = False
-    max_bytes: int = caps.EXCHANGE_BYTES
+    max_bytes: int = limits.EXCHANGE_BYTES
 
     def __post_init__(self) -> None:
         check_id(self.worker)
         check_id(self.token)
-        caps.span("lease", self.lease, caps.SHORTEST_LEASE)
-        caps.within("max_bytes", self.max_bytes, 1, caps.EXCHANGE_BYTES)
+        limits.span("lease", self.lease, limits.STORE_MIN_LEASE_US)
+        limits.within("max_bytes", self.max_bytes, 1, limits.EXCHANGE_BYTES)
         if len({share.queue for share in self.shares}) != len(self.shares):
             raise InvalidOption("shares", [share.queue for share in self.shares], "name each queue once")
-        caps.within("sum of shares", self.total, 0, caps.ITEMS)
+        limits.within("sum of shares", self.total, 0, limits.ITEMS)
 
     @property
     def total(self) -> int:
@@ -74,7 +75,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: int
     attempt: int
     lost: int
-    born: int
+    enqueued_at: int
     lane: str | None = None
     parent: JobId | None = None
     claimed: int = 0
@@ -91,10 +92,24 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     effects: tuple[Effect, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.effects) > caps.EFFECTS:
-            raise TooManyEffects("effects", len(self.effects), caps.EFFECTS)
+        if len(self.effects) > limits.EFFECTS:
+            raise TooManyEffects("effects", len(self.effects), limits.EFFECTS)
         if self.effects:
-            caps.total("effects", bytes_of(self.effects))
+            limits.total("effects", bytes_of(self.effects))
+
+
+def bounded_parts(settlements: Sequence[Settlement]) -> list[list[Settlement]]:
+    """Settlements in order, in as few parts as calls may bring that are bounded like an exchange."""
+    made: list[list[Settlement]] = []
+    count = effects = size = 0
+    for settlement in settlements:
+        count, effects = count + 1, effects + len(settlement.effects)
+        size += bytes_of(settlement.effects)
+        if not made or count > limits.ITEMS or effects > limits.EFFECTS_PER_CALL or size > limits.EXCHANGE_BYTES:
+            made.append([])
+            count, effects, size = 1, len(settlement.effects), bytes_of(settlement.effects)
+        made[-1].append(settlement)
+    return made
 
 
 class Verdict(StrEnum):

@@ -3,8 +3,8 @@
 import msgspec
 
 from packhorse.errors import InvalidOption
-from packhorse.model import caps
-from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Failure, Keep
+from packhorse.model import limits
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Failure, Retention
 from packhorse.model.reason import DeadReason, WaitReason
 
 
@@ -12,11 +12,13 @@ class Done(msgspec.Struct, frozen=True, gc=False):
     """It worked."""
 
     result: bytes | None = None
-    keep: Keep = KEEP_DONE
+    keep: Retention = KEEP_DONE
 
     def __post_init__(self) -> None:
-        if self.result is not None:
-            caps.text("result", self.result, caps.RESULT)
+        result = self.result
+        if result is None or (result.isascii() and len(result) <= limits.RESULT and b"\0" not in result):
+            return  # most results: without a call
+        limits.text("result", result, limits.RESULT)
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -27,7 +29,7 @@ class Again(msgspec.Struct, frozen=True):
     charged: bool = True
 
     def __post_init__(self) -> None:
-        caps.span("delay", self.delay)
+        limits.span("delay", self.delay)
 
 
 class On(msgspec.Struct, frozen=True):
@@ -38,8 +40,8 @@ class On(msgspec.Struct, frozen=True):
     after: int = 0
 
     def __post_init__(self) -> None:
-        caps.name("record kind", self.kind)
-        caps.key("record key", self.key)
+        limits.name("record kind", self.kind)
+        limits.key("record key", self.key)
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -57,8 +59,8 @@ class Wait(msgspec.Struct, frozen=True):
             raise InvalidOption("wait", self.reason.value, "waiting for children, and only that, names how many")
         if (self.reason is WaitReason.SIGNAL) != (self.on is not None):
             raise InvalidOption("wait", self.reason.value, "waiting for a signal, and only that, names a record")
-        caps.within("children", self.children, 0, caps.CHILDREN)
-        caps.words("detail", self.detail, caps.DETAIL)
+        limits.within("children", self.children, 0, limits.CHILDREN)
+        limits.words("detail", self.detail, limits.DETAIL)
 
 
 class Dead(msgspec.Struct, frozen=True):
@@ -66,13 +68,13 @@ class Dead(msgspec.Struct, frozen=True):
 
     reason: DeadReason
     error: Failure
-    keep: Keep = KEEP_DEAD
+    keep: Retention = KEEP_DEAD
 
 
 class Cancelled(msgspec.Struct, frozen=True):
     """It was cancelled: from outside, or by itself with words to be kept as its last failure."""
 
-    keep: Keep = KEEP_DONE
+    keep: Retention = KEEP_DONE
     error: Failure | None = None
 
 
@@ -85,7 +87,7 @@ class Held(msgspec.Struct, frozen=True):
     step: int
 
     def __post_init__(self) -> None:
-        caps.within("step", self.step, 1, 2**31 - 1)
+        limits.within("step", self.step, 1, 2**31 - 1)
 
 
 End = Done | Again | Wait | Dead | Cancelled  # the lease is given up

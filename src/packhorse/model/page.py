@@ -4,7 +4,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from packhorse.model.job import Job, State
+from packhorse.model import limits
+from packhorse.model.ids import check_id
+from packhorse.model.job import State, StoredJob
 from packhorse.model.reason import DeadReason, WaitReason
 
 T = TypeVar("T")
@@ -27,9 +29,21 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     lane: str | None = None
     tenant: str | None = None
     parent: bytes | None = None
-    born_since: int | None = None
+    enqueued_since: int | None = None
 
-    def fits(self, job: Job) -> bool:
+    def __post_init__(self) -> None:
+        for what, name in (("queue", self.queue), ("task", self.task)):
+            if name is not None:
+                limits.name(what, name)
+        for what, key in (("lane", self.lane), ("tenant", self.tenant)):
+            if key is not None:
+                limits.key(what, key)
+        if self.parent is not None:
+            check_id(self.parent)
+        if self.enqueued_since is not None:
+            limits.moment("enqueued_since", self.enqueued_since)
+
+    def fits(self, job: StoredJob) -> bool:
         """Whether a job is one of those looked for."""
         return (
             (self.queue is None or job.queue == self.queue)
@@ -39,5 +53,5 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.lane is None or job.lane == self.lane)
             and (self.tenant is None or job.tenant == self.tenant)
             and (self.parent is None or job.parent == self.parent)
-            and (self.born_since is None or job.born >= self.born_since)
+            and (self.enqueued_since is None or job.enqueued_at >= self.enqueued_since)
         )

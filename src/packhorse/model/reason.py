@@ -36,4 +36,11 @@ def reason_of(stored: str | None) -> Reason | None:
     return None if stored is None else _REASONS.get(stored)
 
 
-UNUSED = frozenset({WaitReason.SIGNAL, WaitReason.LIMIT, WaitReason.CIRCUIT, WaitReason.VERSION, DeadReason.EXPIRED})
+UNUSED: frozenset[Reason] = frozenset({
+    WaitReason.SIGNAL,
+    WaitReason.LIMIT,
+    WaitReason.CIRCUIT,
+    WaitReason.VERSION,
+    DeadReason.SIGNATURE,
+    DeadReason.EXPIRED,
+})  # fmt: skip

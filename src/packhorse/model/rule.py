@@ -7,15 +7,15 @@ from itertools import islice, takewhile
 import msgspec
 
 from packhorse.errors import InvalidSchedule
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.cron import EPOCH, Cron
 from packhorse.model.duration import Duration, micros
 
-SHORTEST = caps.SECOND
+MIN_EVERY_US = limits.SECOND
 WINDOW = timedelta(minutes=1)
-FEW = 5
+FIRST_TICKS = 5
 ROUND = timedelta(days=9 * 366)  # from one 29 February to the next, at most
-LAST = EPOCH + timedelta(microseconds=caps.LATEST)  # no rule has later ticks: no store holds such moments
+LAST_TICK = EPOCH + timedelta(microseconds=limits.MAX_TIME_US)  # no rule has later ticks: no store holds such moments
 
 
 class Every(msgspec.Struct, frozen=True, tag="every"):
@@ -48,10 +48,10 @@ def every(interval: Duration, *, start: datetime | None = None) -> Every:
     """A rule that fires every so often, at least a second apart: at ``start``, else counted from 1970, so that all
     processes mean the same moments."""
     length = micros(interval)
-    if length < SHORTEST:
+    if length < MIN_EVERY_US:
         raise InvalidSchedule(f"every({interval!r})", "it is shorter than a second")
     anchor = EPOCH if start is None else starting(start)
-    whole, part = divmod(length, caps.SECOND)
+    whole, part = divmod(length, limits.SECOND)
     text = interval if isinstance(interval, str) else f"{whole}.{part:06}".rstrip("0").rstrip(".") + "s"
     return Every(text, length, anchor)
 
@@ -66,8 +66,8 @@ def zoned(what: str, at: object) -> datetime:
 def starting(at: object) -> datetime:
     """The start of a rule in UTC; refused if no tick can follow it."""
     start = zoned("start", at)
-    if start > LAST:
-        raise InvalidSchedule(f"start={at}", f"schedules end with {LAST.date()}")
+    if start > LAST_TICK:
+        raise InvalidSchedule(f"start={at}", f"schedules end with {LAST_TICK.date()}")
     return start
 
 
@@ -79,7 +79,7 @@ def ticks(rule: Rule, after: datetime, until: datetime) -> Iterator[datetime]:
 def upcoming(rule: Rule, after: datetime) -> Iterator[datetime]:
     """The ticks after a moment, as long as there are any."""
     tick = rule.after(after)
-    while tick is not None and tick <= LAST:
+    while tick is not None and tick <= LAST_TICK:
         yield tick
         tick = rule.after(tick)
 
@@ -94,8 +94,8 @@ def before(rule: Rule, moment: datetime) -> datetime | None:
 
 def latest(rule: Rule, after: datetime, until: datetime, count: int) -> list[datetime]:
     """The last so many ticks between two moments, without going through all that came before."""
-    few = list(islice(ticks(rule, after, until), FEW + 1))
-    if len(few) <= FEW:
+    few = list(islice(ticks(rule, after, until), FIRST_TICKS + 1))
+    if len(few) <= FIRST_TICKS:
         return few[-count:]
     window = WINDOW
     while True:

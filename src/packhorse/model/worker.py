@@ -2,11 +2,11 @@
 
 import msgspec
 
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.ids import check_id
 
 
-class Worker(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One incarnation of a worker process: the id is new with every start, the name is for people."""
 
     id: bytes
@@ -22,14 +22,14 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_id(self.id)
-        caps.name("worker", self.name)
+        limits.name("worker", self.name)
 
 
-Decoder = msgspec.json.Decoder[Worker] | msgspec.msgpack.Decoder[Worker]
+Decoder = msgspec.json.Decoder[WorkerInfo] | msgspec.msgpack.Decoder[WorkerInfo]
 
 
-def stored_worker(decoder: Decoder, data: bytes, seen: int) -> Worker | None:
-    """Read a worker as it last said, seen when it said so; None if that cannot be read."""
+def stored_worker(decoder: Decoder, data: bytes, seen: int) -> WorkerInfo | None:
+    """Read a worker as of its last beat; None if it cannot be read."""
     try:
         return msgspec.structs.replace(decoder.decode(data), seen=seen)
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -1,1 +1,1 @@
-"""What happened, said once to whoever listens."""
+"""Events of workers, for subscribers and the log."""

@@ -1,4 +1,4 @@
-"""Saying what happened: cheap while nobody listens, and never a danger to the one who says it."""
+"""Emit events: cheap without subscribers, and a failing subscriber never harms the caller."""
 
 import inspect
 import logging
@@ -9,27 +9,27 @@ from types import MappingProxyType
 from typing import Any
 
 from packhorse.errors import InvalidOption
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
 Fields = Mapping[str, Any]
-Subscriber = Callable[[Name, Fields], object]
+Subscriber = Callable[[EventName, Fields], object]
 
 _LOG = logging.getLogger("packhorse.telemetry")
 
 
-class _Ear:
-    """One subscription."""
+class _Subscription:
+    """A subscriber, its condition, and the events it failed on."""
 
     __slots__ = ("call", "failed", "when")
 
-    def __init__(self, call: Subscriber, when: Callable[[Name], bool] | None) -> None:
+    def __init__(self, call: Subscriber, when: Callable[[EventName], bool] | None) -> None:
         self.call = call
         self.when = when
-        self.failed: frozenset[Name] = frozenset()
+        self.failed: frozenset[EventName] = frozenset()
 
 
 class Telemetry:
-    """Tells subscribers what happened, at once and on the thread where it happened.
+    """Calls subscribers for each event, at once and on the thread where it happened.
 
     A subscriber has to be quick and fit for any thread. One that fails harms neither the others nor the caller; that is
     logged, once for each name.
@@ -37,69 +37,73 @@ class Telemetry:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ears: Mapping[Name, tuple[_Ear, ...]] = {}  # replaced, never changed: readers take no lock
+        # Replaced, never changed: readers take no lock.
+        self._subscriptions: Mapping[EventName, tuple[_Subscription, ...]] = {}
 
     def on(
-        self, subscriber: Subscriber, *names: Name | str, when: Callable[[Name], bool] | None = None
+        self, subscriber: Subscriber, *names: EventName | str, when: Callable[[EventName], bool] | None = None
     ) -> Callable[[], None]:
         """Subscribe to these names, or to all; the answer ends the subscription when called.
 
         ``when`` is asked by ``wants``: a subscriber that passes over a name for now costs as little as none.
         """
         _check(subscriber)
-        ear = _Ear(subscriber, when)
-        chosen = {_name(name) for name in names} or set(Name)
+        subscription = _Subscription(subscriber, when)
+        chosen = {_name(name) for name in names} or set(EventName)
         with self._lock:
-            self._ears = {
-                name: self._ears.get(name, ()) + ((ear,) if name in chosen else ())
-                for name in Name
-                if name in chosen or name in self._ears
+            self._subscriptions = {
+                name: self._subscriptions.get(name, ()) + ((subscription,) if name in chosen else ())
+                for name in EventName
+                if name in chosen or name in self._subscriptions
             }
 
         def off() -> None:
             with self._lock:
-                left = {name: tuple(each for each in ears if each is not ear) for name, ears in self._ears.items()}
-                self._ears = {name: ears for name, ears in left.items() if ears}
+                left = {
+                    name: tuple(each for each in subscriptions if each is not subscription)
+                    for name, subscriptions in self._subscriptions.items()
+                }
+                self._subscriptions = {name: subscriptions for name, subscriptions in left.items() if subscriptions}
 
         return off
 
-    def wants(self, name: Name) -> bool:
-        """Whether anyone wants to hear this now; ask before gathering fields where it is said often."""
-        for ear in self._ears.get(name, ()):
-            if ear.when is None:
+    def wants(self, name: EventName) -> bool:
+        """Whether a subscriber wants this event now; ask before gathering the fields of frequent events."""
+        for subscription in self._subscriptions.get(name, ()):
+            if subscription.when is None:
                 return True
             try:
-                if ear.when(name):
+                if subscription.when(name):
                     return True
             except Exception as error:  # noqa: BLE001 - it is the user's code
-                self._log(ear, name, error)
+                self._log(subscription, name, error)
         return False
 
-    def emit(self, name: Name, /, **fields: Any) -> None:
-        """Say what happened."""
-        ears = self._ears.get(name)
-        if not ears:
+    def emit(self, name: EventName, /, **fields: Any) -> None:
+        """Call the subscribers of this event."""
+        subscriptions = self._subscriptions.get(name)
+        if not subscriptions:
             return
-        said = MappingProxyType(fields)
-        for ear in ears:
+        view = MappingProxyType(fields)
+        for subscription in subscriptions:
             try:
-                ear.call(name, said)
+                subscription.call(name, view)
             except KeyboardInterrupt:  # meant for the process, whoever is running
                 raise
             except BaseException as error:  # noqa: BLE001 - it is the user's code
-                self._log(ear, name, error)
+                self._log(subscription, name, error)
 
-    def saying(self, **always: Any) -> "Telemetry":
-        """The same, with these fields in all that is said through it."""
-        return _Saying(self, always)
+    def bind(self, **always: Any) -> "Telemetry":
+        """The same telemetry with these fields added to every event."""
+        return _BoundTelemetry(self, always)
 
-    def _log(self, ear: _Ear, name: Name, error: BaseException) -> None:
+    def _log(self, subscription: _Subscription, name: EventName, error: BaseException) -> None:
         with self._lock:
-            if name in ear.failed:
+            if name in subscription.failed:
                 return
-            ear.failed |= {name}
+            subscription.failed |= {name}
         with suppress(Exception):  # handlers and filters are the user's code as well
-            _LOG.error("A subscriber to %r failed, and is not logged again for that", name.value, exc_info=error)
+            _LOG.error("A subscriber to %r failed; its further failures are not logged", name.value, exc_info=error)
 
 
 def _check(subscriber: object) -> None:
@@ -108,20 +112,20 @@ def _check(subscriber: object) -> None:
         raise InvalidOption("subscriber", subscriber, "give a plain function; an async one is never awaited")
 
 
-class _Saying(Telemetry):
-    """Adds what its user need not repeat."""
+class _BoundTelemetry(Telemetry):
+    """Adds the same fields to every event."""
 
     def __init__(self, telemetry: Telemetry, always: Mapping[str, Any]) -> None:
         self._telemetry, self._always = telemetry, always
         self.on, self.wants = telemetry.on, telemetry.wants  # type: ignore[method-assign]
 
-    def emit(self, name: Name, /, **fields: Any) -> None:
-        """Say what happened, and what is always said."""
+    def emit(self, name: EventName, /, **fields: Any) -> None:
+        """Call the subscribers of this event, with the fixed fields added."""
         self._telemetry.emit(name, **{**self._always, **fields})
 
 
-def _name(name: Name | str) -> Name:
+def _name(name: EventName | str) -> EventName:
     try:
-        return Name(name)
+        return EventName(name)
     except ValueError as error:
-        raise InvalidOption("name", name, f"give one of {', '.join(Name)}") from error
+        raise InvalidOption("name", name, f"give one of {', '.join(EventName)}") from error

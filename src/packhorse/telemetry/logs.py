@@ -2,7 +2,7 @@
 
 A record carries, as far as known: ``event``, ``job_id``, ``task``, ``queue``, ``attempt``, ``worker``,
 ``correlation_id``, ``tenant``, ``user``, ``duration`` and ``delay`` (seconds), ``reason``, ``error_type``, ``count``,
-``detail``. Arguments, payloads and results are never told; of errors the type and the message are, without what looks
+``detail``. Arguments, payloads and results are never logged; of errors the type and the message are, without what looks
 like a secret.
 """
 
@@ -14,54 +14,56 @@ from typing import Any, Final
 
 import msgspec
 
-from packhorse.model import caps, raised
+from packhorse.model import exception_text, limits
 from packhorse.model.ids import id_text
 from packhorse.model.job import Failure
 from packhorse.model.printable import printable
 from packhorse.telemetry.emit import Fields, Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
 LINE: Final = 500
 LOOKED_AT: Final = 4 * LINE
 
 _LOG = logging.getLogger("packhorse")
 _SECRETS = re.compile(
-    r"(?<=://)\S*(?=@)|(?<=%3A%2F%2F)\S*(?=%40)|(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+|(?<=key=)\S+",
+    r"(?<=://)\S*(?=@)|(?<=%3A%2F%2F)\S*(?=%40)|(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+|(?<=key=)\S+"
+    r"|(?<=://)[^\s:/@[]*:(?!\d+(?:[\s/?#,]|$))[^@\n]{,200}(?=@)"  # a password that holds a blank
+    r"|\b(?<=sql:|dis:|key:)(?!//)[^\s:@]*:[^@\n]{,200}(?=@)",  # postgresql:user:password@host
     re.IGNORECASE,
 )
 
-_SAID: Final[Mapping[Name, tuple[int, str]]] = MappingProxyType(
+_MESSAGES: Final[Mapping[EventName, tuple[int, str]]] = MappingProxyType(
     {
-        Name.STARTED: (logging.DEBUG, "started"),
-        Name.DONE: (logging.DEBUG, "done"),
-        Name.AGAIN: (logging.WARNING, "to be run again"),
-        Name.WAITING: (logging.INFO, "waiting"),
-        Name.DEAD: (logging.ERROR, "dead"),
-        Name.CANCELLED: (logging.INFO, "cancelled"),
-        Name.HANDED_BACK: (logging.INFO, "handed back"),
-        Name.LOST: (logging.WARNING, "job lost, its lease ran out"),
-        Name.ROLLED_BACK: (logging.WARNING, "transaction rolled back"),
-        Name.LEASE_LOST: (logging.WARNING, "lost its lease, nothing is settled"),
-        Name.SETTLEMENT_REFUSED: (logging.ERROR, "settlement refused"),
-        Name.WORKER_STARTED: (logging.INFO, "worker started"),
-        Name.WORKER_STOPPING: (logging.INFO, "worker stopping"),
-        Name.WORKER_STOPPED: (logging.INFO, "worker stopped"),
-        Name.EXCHANGE_FAILED: (logging.WARNING, "exchange with the store failed"),
-        Name.RENEWAL_FAILED: (logging.WARNING, "renewal of leases failed"),
-        Name.STORE_BACK: (logging.INFO, "the store is back"),
-        Name.RELEASED: (logging.INFO, "waiting jobs released"),
-        Name.PRUNED: (logging.DEBUG, "ended jobs pruned"),
-        Name.TIDIED: (logging.DEBUG, "store tidied"),
-        Name.DUTY_FAILED: (logging.WARNING, "duty failed"),
-        Name.FIRED: (logging.DEBUG, "schedule fired"),
-        Name.RUN_LATE: (logging.ERROR, "scheduled run is late"),
-        Name.RUN_MISSED: (logging.ERROR, "scheduled run was missed"),
-        Name.OUTRANKED: (logging.WARNING, "schedule left as a higher release declared it"),
-        Name.LOOP_BLOCKED: (logging.WARNING, "held up the event loop"),
-        Name.ATTEMPT_STUCK: (logging.WARNING, "told to stop and still running"),
-        Name.THREAD_STUCK: (logging.ERROR, "told to stop and holding its thread"),
-        Name.CHILD_DIED: (logging.ERROR, "child process died"),
-        Name.CHILD_RECYCLED: (logging.INFO, "child process replaced"),
+        EventName.STARTED: (logging.DEBUG, "started"),
+        EventName.DONE: (logging.DEBUG, "done"),
+        EventName.RETRYING: (logging.WARNING, "will run again"),
+        EventName.WAITING: (logging.INFO, "waiting"),
+        EventName.DEAD: (logging.ERROR, "dead"),
+        EventName.CANCELLED: (logging.INFO, "cancelled"),
+        EventName.HANDED_BACK: (logging.INFO, "handed back"),
+        EventName.LOST: (logging.WARNING, "job lost, its lease expired"),
+        EventName.ROLLED_BACK: (logging.WARNING, "transaction rolled back"),
+        EventName.LEASE_LOST: (logging.WARNING, "lost its lease, nothing is settled"),
+        EventName.SETTLEMENT_REFUSED: (logging.ERROR, "settlement refused"),
+        EventName.WORKER_STARTED: (logging.INFO, "worker started"),
+        EventName.WORKER_STOPPING: (logging.INFO, "worker stopping"),
+        EventName.WORKER_STOPPED: (logging.INFO, "worker stopped"),
+        EventName.EXCHANGE_FAILED: (logging.WARNING, "exchange with the store failed"),
+        EventName.RENEWAL_FAILED: (logging.WARNING, "renewal of leases failed"),
+        EventName.STORE_RECOVERED: (logging.INFO, "the store is back"),
+        EventName.RELEASED: (logging.INFO, "waiting jobs released"),
+        EventName.PRUNED: (logging.DEBUG, "ended jobs pruned"),
+        EventName.MAINTAINED: (logging.DEBUG, "store tidied"),
+        EventName.DUTY_FAILED: (logging.WARNING, "duty failed"),
+        EventName.FIRED: (logging.DEBUG, "schedule fired"),
+        EventName.RUN_LATE: (logging.ERROR, "scheduled run is late"),
+        EventName.RUN_MISSED: (logging.ERROR, "scheduled run was missed"),
+        EventName.DECLARATION_IGNORED: (logging.WARNING, "schedule ignored, a higher release declared another"),
+        EventName.LOOP_BLOCKED: (logging.WARNING, "blocked the event loop"),
+        EventName.ATTEMPT_STUCK: (logging.WARNING, "did not stop when cancelled and is still running"),
+        EventName.THREAD_STUCK: (logging.ERROR, "did not stop when cancelled; its thread is lost until it returns"),
+        EventName.CHILD_DIED: (logging.ERROR, "child process died"),
+        EventName.CHILD_RECYCLED: (logging.INFO, "child process replaced"),
     }
 )
 _FORMS: Final = (
@@ -75,29 +77,29 @@ _FORMS: Final = (
 _TAGS: Final = (("job_id", "job"), ("queue", "queue"), ("attempt", "attempt"), ("worker", "worker"))
 
 
-class _Headers(msgspec.Struct):
+class _LogHeaders(msgspec.Struct):
     correlation_id: str | None = None
     tenant: str | None = None
     user: str | None = None
 
 
-_HEADERS = msgspec.json.Decoder(_Headers)
+_HEADERS = msgspec.json.Decoder(_LogHeaders)
 
 
 def listen(telemetry: Telemetry) -> Callable[[], None]:
-    """Log what is said from now on; the answer ends that when called."""
+    """Log events from now on; call the answer to stop."""
     return telemetry.on(log, when=wanted)
 
 
-def wanted(name: Name) -> bool:
+def wanted(name: EventName) -> bool:
     """Whether the logger takes lines of this level."""
-    return _LOG.isEnabledFor(_SAID[name][0])
+    return _LOG.isEnabledFor(_MESSAGES[name][0])
 
 
-def log(name: Name, fields: Fields) -> None:
+def log(name: EventName, fields: Fields) -> None:
     """Write one line."""
-    level, words = _SAID[name]
-    if name is Name.AGAIN and fields.get("error") is None:
+    level, words = _MESSAGES[name]
+    if name is EventName.RETRYING and fields.get("error") is None:
         level = logging.INFO  # put off on purpose
     if not _LOG.isEnabledFor(level):
         return
@@ -121,7 +123,8 @@ def _about(fields: Fields) -> dict[str, Any]:
     """Which attempt or job it is about; nothing of what the job carries."""
     if (lease := fields.get("lease")) is not None:
         job_id = id_text(lease.id)
-        about = {"job_id": job_id, "task": lease.task, "queue": lease.queue, "attempt": lease.attempt}
+        task, queue = printable(lease.task), printable(lease.queue)
+        about = {"job_id": job_id, "task": task, "queue": queue, "attempt": lease.attempt}
         return {**about, **_envelope(lease.headers, job_id)}
     if (job := fields.get("job")) is not None:
         return {"job_id": id_text(job)}
@@ -132,7 +135,7 @@ def _rest(fields: Fields) -> dict[str, Any]:
     rest: dict[str, Any] = {}
     for word in ("duration", "delay"):
         if (micros := fields.get(word)) is not None:
-            rest[word] = micros / caps.SECOND
+            rest[word] = micros / limits.SECOND
     for word in ("reason", "detail", "worker"):
         if (words := fields.get(word)) is not None:
             rest[word] = _short(str(words))
@@ -146,7 +149,7 @@ def _trouble(error: object) -> tuple[str | None, str]:
     if isinstance(error, Failure):
         kind, message = error.type, error.message
     elif isinstance(error, BaseException):
-        kind, message = raised.kind(error), raised.message(error)
+        kind, message = exception_text.kind(error), exception_text.message(error)
     else:
         return None, ""
     return kind, "" if kind.endswith("ValidationError") else _short(message)  # those quote the arguments
@@ -178,7 +181,7 @@ def _short(text: str) -> str:
 def _envelope(headers: bytes, job_id: str) -> dict[str, str]:
     """For whom a job is and to which chain of work it belongs, if no other then its own; the rest is the user's business."""
     try:
-        said = msgspec.structs.asdict(_HEADERS.decode(headers))
+        headers_of_job = msgspec.structs.asdict(_HEADERS.decode(headers))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
-    return {"correlation_id": job_id} | {name: value for name, value in said.items() if value is not None}
+    return {"correlation_id": job_id} | {name: value for name, value in headers_of_job.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The names of all that is said, and of what is said along with them.
+"""The names of events and of their fields.
 
 Each name comes with those of these fields that are known: ``lease`` (the attempt it is about), ``job`` (an id, where
 there is no lease), ``worker`` (a name), ``duration`` and ``delay`` (microseconds), ``reason``, ``error`` (a failure or an
@@ -8,13 +8,13 @@ exception), ``count`` (jobs, losses, or failures in a row), ``detail`` (which pa
 from enum import StrEnum
 
 
-class Name(StrEnum):
+class EventName(StrEnum):
     """What happened, as a worker sees it."""
 
     # attempts
     STARTED = "started"
     DONE = "done"
-    AGAIN = "again"
+    RETRYING = "retrying"
     WAITING = "waiting"
     DEAD = "dead"
     CANCELLED = "cancelled"
@@ -30,24 +30,24 @@ class Name(StrEnum):
     WORKER_STOPPED = "worker_stopped"
     EXCHANGE_FAILED = "exchange_failed"
     RENEWAL_FAILED = "renewal_failed"
-    STORE_BACK = "store_back"
+    STORE_RECOVERED = "store_recovered"
 
     # duties
     RELEASED = "released"
     PRUNED = "pruned"
-    TIDIED = "tidied"  # what the store's upkeep did
+    MAINTAINED = "maintained"  # what the store's upkeep did
     DUTY_FAILED = "duty_failed"
 
     # schedules; the detail is the name of the schedule and its tick
     FIRED = "fired"
     RUN_LATE = "run_late"  # a run has not ended by when it was expected
-    RUN_MISSED = "run_missed"  # it has failed, was called off, or was never made
+    RUN_MISSED = "run_missed"  # it has failed, was cancelled, or was never enqueued
 
-    OUTRANKED = "outranked"  # a declaration was left out, for a higher release has another
+    DECLARATION_IGNORED = "declaration_ignored"  # a declaration was left out, for a higher release has another
 
     # what does not go as it should
     LOOP_BLOCKED = "loop_blocked"
-    ATTEMPT_STUCK = "attempt_stuck"  # it was told to stop and has not
+    ATTEMPT_STUCK = "attempt_stuck"  # it was cancelled and goes on
     THREAD_STUCK = "thread_stuck"  # the same, and it holds a thread for good
     CHILD_DIED = "child_died"
     CHILD_RECYCLED = "child_recycled"

@@ -1,6 +1,6 @@
 """An exception as text, whatever it is: its texts may raise, be huge, or go round in circles.
 
-Only types, messages, notes, places in the code and lines of source are told: never a variable or an argument.
+Only types, messages, notes, places in the code and lines of source are written: never a variable or an argument.
 """
 
 from collections import deque
@@ -10,11 +10,11 @@ from traceback import StackSummary, walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.job import Failure, failure
 
 CHAIN = 10  # exceptions that led to one another
-TOLD = 40  # exceptions in one text, groups included
+MAX_EXCEPTIONS = 40  # exceptions in one text, groups included
 HEAD, TAIL = 20, 40  # frames of one traceback
 NOTES = 10
 
@@ -22,7 +22,7 @@ _CAUSED = "\nwhich was the cause of:\n\n"
 _MEANWHILE = "\nand while that was being handled:\n\n"
 
 
-def told(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> Failure:
     """The exception as the failure of an attempt."""
     return failure(kind(error), message(error), trace(error))
 
@@ -41,14 +41,14 @@ def message(error: BaseException) -> str:
     try:
         return _cut(str(error))
     except BaseException as fault:  # noqa: BLE001 - its words are the user's code
-        return f"(its text cannot be told: {kind(fault)})"
+        return f"(its text cannot be read: {kind(fault)})"
 
 
 def trace(error: BaseException) -> str:
     """The exception with its traceback and with what led to it, oldest first."""
-    teller = _Teller()
-    teller.tell(error, "")
-    return "".join(teller.lines)
+    formatter = _Formatter()
+    formatter.add(error, "")
+    return "".join(formatter.lines)
 
 
 def members(error: BaseException) -> tuple[BaseException, ...]:
@@ -59,17 +59,17 @@ def members(error: BaseException) -> tuple[BaseException, ...]:
     return inner
 
 
-class _Teller:
-    """Tells exceptions, each once and not too many."""
+class _Formatter:
+    """Formats exceptions, each once and not too many."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.seen: set[int] = set()
 
-    def tell(self, error: BaseException, indent: str) -> None:
+    def add(self, error: BaseException, indent: str) -> None:
         for each, joint in self._led_to(error):
-            self._one(each, indent)
-            self._say(joint, indent)
+            self._add_one(each, indent)
+            self._add_text(joint, indent)
 
     def _led_to(self, error: BaseException | None) -> list[tuple[BaseException, str]]:
         links: list[tuple[BaseException, str]] = []
@@ -84,23 +84,23 @@ class _Teller:
             error = cause
         return links[::-1]
 
-    def _one(self, error: BaseException, indent: str) -> None:
+    def _add_one(self, error: BaseException, indent: str) -> None:
         track = _slot(error, "__traceback__")
         if track is not None:
-            self._say("Traceback (most recent call last):\n" + "".join(_frames(track)), indent)
+            self._add_text("Traceback (most recent call last):\n" + "".join(_frames(track)), indent)
         words = message(error)
-        self._say(f"{kind(error)}: {words}\n" if words else f"{kind(error)}\n", indent)
+        self._add_text(f"{kind(error)}: {words}\n" if words else f"{kind(error)}\n", indent)
         for note in _notes(error):
-            self._say(f"{note}\n", indent)
+            self._add_text(f"{note}\n", indent)
         inner = members(error)
         for number, member in enumerate(inner, 1):
-            if len(self.seen) >= TOLD:
-                self._say(f"({len(inner) - number + 1} more)\n", indent)
+            if len(self.seen) >= MAX_EXCEPTIONS:
+                self._add_text(f"({len(inner) - number + 1} more)\n", indent)
                 break
-            self._say(f"{number} of {len(inner)}:\n", indent)
-            self.tell(member, indent + "  ")
+            self._add_text(f"{number} of {len(inner)}:\n", indent)
+            self.add(member, indent + "  ")
 
-    def _say(self, text: str, indent: str) -> None:
+    def _add_text(self, text: str, indent: str) -> None:
         self.lines.extend(indent + line for line in text.splitlines(keepends=True))
 
 
@@ -120,7 +120,7 @@ def _notes(error: BaseException) -> list[str]:
 
 def _cut(text: str) -> str:
     # The slice of str itself: the text may be a subclass with slices of its own.
-    return str.__getitem__(text, slice(caps.MESSAGE))
+    return str.__getitem__(text, slice(limits.MESSAGE))
 
 
 def _frames(track: TracebackType) -> list[str]:
@@ -128,16 +128,16 @@ def _frames(track: TracebackType) -> list[str]:
     head = list(islice(walk, HEAD))
     tail: deque[tuple[FrameType, int]] = deque(maxlen=TAIL)
     left = 0
-    for spot in walk:
+    for frame in walk:
         left += 1
-        tail.append(spot)
+        tail.append(frame)
     gap = [f"  ({left - TAIL} more frames)\n"] if left > TAIL else []
     return [*_shown(head), *gap, *_shown(tail)]
 
 
-def _shown(spots: Iterable[tuple[FrameType, int]]) -> list[str]:
-    spots = list(spots)
+def _shown(frames: Iterable[tuple[FrameType, int]]) -> list[str]:
+    frames = list(frames)
     try:
-        return StackSummary.extract(iter(spots)).format()
+        return StackSummary.extract(iter(frames)).format()
     except Exception:  # noqa: BLE001 - a loader of the user's own may fail to give the source
-        return [f'  File "{at.f_code.co_filename}", line {line}, in {at.f_code.co_name}\n' for at, line in spots]
+        return [f'  File "{at.f_code.co_filename}", line {line}, in {at.f_code.co_name}\n' for at, line in frames]

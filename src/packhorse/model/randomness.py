@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-Chance = Callable[[], float]
+Randomness = Callable[[], float]
 """Gives a number from 0 up to, but not including, 1."""
 
-SYSTEM_CHANCE: Chance = random.random
+SYSTEM_RANDOMNESS: Randomness = random.random

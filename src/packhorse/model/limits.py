@@ -34,32 +34,51 @@ CHILDREN = 1_000_000
 LOOKED_AT = 1000
 FAILURES = 10
 LOSSES = 32_767
-SHORTEST_LEASE = 1000
+STORE_MIN_LEASE_US = 1000
+
+RESERVED = "packhorse."  # what our own names begin with
+OWN_NAMES = {
+    "queue": frozenset[str](),
+    "task": frozenset({"packhorse.collect"}),
+    "stream": frozenset({"packhorse.jobs", "packhorse.schedules"}),
+}
 
 SECOND = 1_000_000
-LATEST = 4_102_444_800 * SECOND  # 2100-01-01: later moments are a mistake in units
-LONGEST = 36_525 * 86_400 * SECOND  # a hundred years
+MAX_TIME_US = 4_102_444_800 * SECOND  # 2100-01-01: later moments are a mistake in units
+MAX_DURATION_US = 36_525 * 86_400 * SECOND  # a hundred years
+
+
+_WHY_RESERVED = f"names that begin with {RESERVED!r} are kept for Packhorse itself; choose another"
 
 
 @lru_cache(maxsize=8192)
-def _fault(text: str, cap: int) -> str | None:
+def _fault(what: str, text: str, cap: int) -> str | None:
     if not text:
         return "it is empty"
+    if text.startswith(RESERVED) and what in OWN_NAMES and text not in OWN_NAMES[what]:
+        return _WHY_RESERVED
     if any(ord(char) < 32 or ord(char) == 127 for char in text):
         return "it holds a control character; use printable text"
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         return "it holds a lone surrogate; decode the text properly first"
-    return f"it has {size} bytes, the cap is {cap}" if size > cap else None
+    return f"it has {size} bytes, the limit is {cap}" if size > cap else None
 
 
 def name(what: str, text: object, cap: int = NAME) -> None:
     """Refuse a name that some store could not hold or that could be taken for something else."""
     if not isinstance(text, str):
         raise InvalidName(what, text, "it is not text")
-    if why := _fault(text, cap):
+    if why := _fault(what, text, cap):
         raise InvalidName(what, text, why)
+
+
+def not_reserved(what: str, text: object) -> None:
+    """Refuse a name that is no name, or is kept for Packhorse itself: also one that Packhorse uses."""
+    name(what, text)
+    if str(text).startswith(RESERVED):
+        raise InvalidName(what, text, _WHY_RESERVED)
 
 
 def key(what: str, text: object) -> None:
@@ -100,13 +119,13 @@ def within(what: str, value: object, low: int, high: int) -> None:
 
 def moment(what: str, value: object) -> None:
     """Refuse a moment that is no whole number of microseconds before the year 2100."""
-    if type(value) is not int or not 0 <= value <= LATEST:
+    if type(value) is not int or not 0 <= value <= MAX_TIME_US:
         raise InvalidTime(what, value, "give microseconds since 1970, before the year 2100")
 
 
 def span(what: str, value: object, low: int = 0) -> None:
     """Refuse a duration that is no whole number of microseconds up to a hundred years."""
-    if type(value) is not int or not low <= value <= LONGEST:
+    if type(value) is not int or not low <= value <= MAX_DURATION_US:
         raise InvalidTime(what, value, f"give microseconds from {low} up to a hundred years")
 
 
