@@ -1,9 +1,10 @@
 """Where state is kept: one contract, three stores."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 from packhorse.errors import MissingExtra, UnknownScheme
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.clock import Clock
 from packhorse.stores.contract import Store
 from packhorse.stores.kinds import kind_of
@@ -17,7 +18,7 @@ def open_store(url: str, *, namespace: str = NAMESPACE, clock: Clock | None = No
 
     A clock is given by tests only: without one the store's own clock rules.
     """
-    caps.name("namespace", namespace, 48)
+    limits.name("namespace", namespace, 48)
     if kind := kind_of(url):
         try:
             serve = kind.load()
@@ -37,3 +38,12 @@ def file_of(url: str) -> Path | None:
 
     path = path_of(url)
     return None if path == ":memory:" else Path(path)
+
+
+def anchored(url: str) -> str:
+    """The same address, with the whole path of a file: it leads there also from another folder, and in a forked process."""
+    file = file_of(url)
+    if file is None:
+        return url
+    query = split(url).query
+    return f"sqlite:///{quote(str(file), errors='surrogateescape')}" + (f"?{query}" if query else "")

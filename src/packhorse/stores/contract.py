@@ -5,27 +5,25 @@ ok, with a definite error, or as ``OutcomeUnknown``. Arguments are checked ``mod
 microseconds of the store's own clock.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from packhorse.model.effect import Effect, Publish, Put
-from packhorse.model.event import Event
+from packhorse.model.event import Event, StreamBounds
 from packhorse.model.finding import Finding
 from packhorse.model.ids import JobId
-from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, Job, Keep, NewJob, Pruned, Receipt, State
-from packhorse.model.layout import Step
-from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, MAX_LOST, NewJob, Pruned, Receipt, Retention, State, StoredJob
+from packhorse.model.layout import MigrationStep
+from packhorse.model.lease import ClaimRequest, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts, QueueStats
 from packhorse.model.reason import WaitReason
 from packhorse.model.record import Record
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 
 T = TypeVar("T")
-Leave = Callable[[Ask], None]
-Leaving = Callable[[Leave | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +69,14 @@ class Within(Protocol):
     def check(self) -> Work[None]:
         """Refuse a transaction of the caller's own in which nothing could be settled, before anything is written in it."""
 
-    def settle(self, settlements: Sequence[Settlement]) -> Work[tuple[Verdict, ...]]:
+    def settle(
+        self, settlements: Sequence[Settlement], notes: Sequence[tuple[Lease, bytes]] = ()
+    ) -> Work[tuple[Verdict, ...]]:
         """Write outcomes with their effects within a transaction of the caller's own.
 
         A settlement within a transaction that is rolled back leaves the lease as it was.
+        The last notes of attempts are kept with their settlements within a transaction.
+        Held steps within a transaction are there with the settlement that comes after them.
         """
 
 
@@ -110,10 +112,15 @@ class Transaction(Protocol):
     async def connection(self) -> object:
         """Answer the connection itself where it can be given out, or refuse."""
 
-    async def settle(self, settlement: Settlement) -> Verdict:
+    async def settle(
+        self, settlement: Settlement, notes: Sequence[tuple[Lease, bytes]] = (), held: Sequence[Settlement] = ()
+    ) -> Verdict:
         """Write an outcome with its effects and commit all that was written; if it is not written, roll all of it back.
 
         What an attempt wrote, its outcome and its effects are there together.
+        The last note of an attempt is kept with its settlement.
+        Held steps are written before the settlement unless they were written already.
+        Held steps with a settlement that is not written are dropped.
         A lease that was lost rolls back what was written in its name.
         A put whose expectation fails rolls back what was written with it.
         A settlement repeated after its transaction was committed comes back as repeated.
@@ -154,7 +161,7 @@ class Jobs(Protocol):
         More bytes than the cap are refused and none is stored.
         """
 
-    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+    async def exchange(self, settlements: Sequence[Settlement], ask: ClaimRequest | None = None) -> Exchange:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step.
 
         Each settlement is written whole or not at all, and has its own verdict.
@@ -194,7 +201,7 @@ class Jobs(Protocol):
         A job that waits for children hands its slot to the next in line, and asks its lane again when they have ended.
         The end of a child is delivered to its parent and counted once.
         The end of the last child makes the parent ready.
-        A parent that has ended is told of its children as long as it is kept.
+        A parent that has ended is notified of its children as long as it is kept.
         A job whose record is damaged is leased, and so are its neighbours.
         """
 
@@ -216,7 +223,7 @@ class Jobs(Protocol):
         A lease of a job that is to be cancelled is extended and says so.
         """
 
-    async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Keep = KEEP_DEAD) -> list[Lost]:
+    async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Retention = KEEP_DEAD) -> list[Lost]:
         """Take back leases that ran out, at most as many as the limit, and say which.
 
         A lease that is not over stays.
@@ -235,7 +242,7 @@ class Jobs(Protocol):
         Jobs behind a lane or waiting for children are not for release, and asking for it is refused.
         """
 
-    async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
+    async def cancel(self, ids: Sequence[JobId], *, keep: Retention = KEEP_DONE) -> list[State | None]:
         """End jobs that are not running, ask running ones to stop, and answer where each stands now.
 
         A job that has ended stays as it is, and an unknown one is None.
@@ -265,7 +272,7 @@ class Jobs(Protocol):
         A note with a stale token changes nothing and comes back as lost.
         """
 
-    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, Job | None]:
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, StoredJob | None]:
         """Register interest in the end of jobs for a time, and answer those that have ended already, and None for unknown ones.
 
         A job that is watched when it ends stays for ten seconds, or until its watch is over.
@@ -281,7 +288,10 @@ class Jobs(Protocol):
         Records, watches, workers and unique windows that are over are removed and counted, of each at most as many as the limit.
         More says that something may be left that is beyond its keep or over.
         A call looks at no more than five hundred different keeps, and the next one at the next.
+        A keep that no ended job has any more is forgotten within hours.
         A queue that holds no job any more and is not paused is forgotten.
+        Of the lifecycle of jobs the newest events stay, up to ten thousand and about sixteen mebibytes.
+        The answer counts the removed dead jobs of each queue, and has the moment when the newest of them died.
         """
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
@@ -293,19 +303,24 @@ class Jobs(Protocol):
         A damaged job can be cancelled, replayed and dropped.
         """
 
-    async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
+    async def get(self, ids: Sequence[JobId], *, bodies: bool = True) -> list[StoredJob | None]:
         """Answer each id with all that is known of its job, or None.
 
+        Without bodies, payload, result and tracebacks come empty.
         Of a damaged record what can be read is answered.
         A reason that is not known is left out.
         A failure that cannot be read is answered as such.
         """
 
-    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
+    async def find(
+        self, filter: Filter, *, limit: int = 100, cursor: str | None = None, bodies: bool = True
+    ) -> Page[StoredJob]:
         """Look at no more than a thousand jobs and answer those that fit, with a cursor while there may be more.
 
         Following the cursor visits every job that does not move exactly once.
         Within a queue, scheduled jobs come soonest first, ready ones best first, waiting ones longest first, ended ones newest first.
+        Without a queue, ended jobs of one state come newest first over all queues.
+        Jobs that are found without bodies come as get answers them without bodies.
         """
 
     async def count(self) -> Mapping[str, Counts]:
@@ -325,7 +340,12 @@ class Queues(Protocol):
         """A resumed queue gives jobs again."""
 
     async def stats(self) -> list[QueueStats]:
-        """Answer every queue by name, with its counts, whether it is paused, its oldest ready and its next due moment."""
+        """Answer every queue by name, with its counts, whether it is paused, its oldest ready and its next due moment.
+
+        Totals say how many jobs of a queue were ever enqueued, and how many ever ended in each state.
+        Jobs that were pruned, dropped or replayed stay in the totals.
+        A queue that was forgotten goes on with its totals when it holds jobs again.
+        """
 
 
 class Records(Protocol):
@@ -370,14 +390,38 @@ class Streams(Protocol):
         An entry that is damaged does not hide the next.
         """
 
+    async def bounds(self, stream: str) -> StreamBounds:
+        """Answer the offsets of the first and the last event that a stream keeps.
+
+        The bounds of a stream that was never written are one and zero.
+        The bounds of a stream whose events were all trimmed are the next offset and the last one given.
+        """
+
+    async def trim(self, stream: str, below: int, limit: int) -> int:
+        """Remove the oldest events below an offset, at most as many as the limit, and answer how many were removed.
+
+        An event at the offset or above it stays.
+        A trim that is repeated removes what is left below its offset, and then nothing.
+        Offsets of a trimmed stream go on after the last one given.
+        The newest event of the lifecycle of jobs stays.
+        """
+
+    def wakes(self, stream: str) -> AsyncGenerator[None, None]:
+        """Yield at once, and then whenever a stream may have new events; hints may be missed or come for nothing.
+
+        A publish by another process wakes the readers of its stream.
+        A call that changes jobs wakes the readers of their lifecycle.
+        Readers get no more hints once the store is closed.
+        """
+
 
 class Fleet(Protocol):
     """The workers that live."""
 
-    async def beat(self, worker: Worker, ttl: int) -> None:
+    async def beat(self, worker: WorkerInfo, ttl: int) -> None:
         """Say that a worker lives, for so long; no time at all says goodbye."""
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[WorkerInfo]:
         """Answer the workers whose last beat is not over, by name.
 
         A worker whose last beat cannot be read is left out.
@@ -399,7 +443,10 @@ class Store(Protocol):
     def fleet(self) -> Fleet: ...  # noqa: D102
 
     async def open(self) -> None:
-        """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
+        """Connect, and refuse a layout that this release cannot work with, saying what to do.
+
+        A layout with steps of a newer release is refused unless all of them are compatible.
+        """
 
     async def close(self) -> None:
         """Let go of everything; a closed store refuses calls, and closing twice is harmless."""
@@ -412,12 +459,13 @@ class Store(Protocol):
         A step that was changed after it was taken is refused.
         """
 
-    async def steps(self) -> list[Step]:
+    async def steps(self) -> list[MigrationStep]:
         """Answer the steps of the layout in order, each with its text and how it stands.
 
         Looking at the steps changes nothing and needs no open store.
         A step that was changed after it was taken is shown as changed.
         A step that only a newer release knows is shown as unknown.
+        Each step says whether older releases work with it, also one that only a newer release knows.
         """
 
     async def examine(self) -> list[Finding]:
@@ -430,7 +478,7 @@ class Store(Protocol):
     async def ping(self) -> int:
         """Answer with the store's time."""
 
-    def twin(self) -> "Store":
+    def clone(self) -> "Store":
         """Answer a second store of the same place, to be opened and used on another event loop.
 
         What one writes the other sees, and closing one leaves the other open.
@@ -448,13 +496,38 @@ class Store(Protocol):
         Nothing that is stored changes.
         """
 
-    def wakes(
-        self, topic: Topic, leaving: Leaving | None = None, worker: bytes | None = None
-    ) -> AsyncIterator[Exchange | None]:
+    def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield whenever there may be something to look for; hints may be missed or come for nothing.
 
         Work made ready wakes a worker whose last ask came back empty.
-        Workers of one store that serve different queues are each woken for their own.
         The end of a watched job wakes those who listen for ends.
-        Where an ask may be left, the next hint brings its answer, or nothing: then the same ask again gives the same leases.
         """
+
+    @property
+    def parked_claims(self) -> "ParkedClaims | None": ...  # noqa: D102
+
+
+class WorkHint(StrEnum):
+    """What a listener of one worker reports besides the answer of a parked claim."""
+
+    WORK = "work"  # there may be work; a parked claim may have been missed
+    WAITING = "waiting"  # a wait for work has begun: a claim can be parked behind it
+
+
+class WorkListener(Protocol):
+    """Hints for one worker, with room for one claim that the store makes as soon as there is work."""
+
+    def events(self) -> AsyncIterator[Exchange | WorkHint]: ...  # noqa: D102
+
+    def park(self, claim: ClaimRequest) -> bool:
+        """Park a claim behind the wait for work that is under way, or answer False if none is.
+
+        The event after a claim was parked brings its answer, or a hint: then the same claim again gives the same leases.
+        """
+
+
+class ParkedClaims(Protocol):
+    """An optional capability of a store, None where it has none: claims that wait for work at the store."""
+
+    def listener(self, worker: bytes) -> WorkListener:
+        """Listen for one worker: workers of one store that serve different queues are each woken for their own."""

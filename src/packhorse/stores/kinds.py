@@ -36,7 +36,7 @@ def _postgres() -> Callable[..., Store]:
     return PostgresStore
 
 
-class Kind(msgspec.Struct, frozen=True):
+class StoreKind(msgspec.Struct, frozen=True):
     """A kind of store: what people call it, the schemes of its addresses, and how it is loaded, with which extra.
 
     ``check`` asks what may be wrong if one cannot be used.
@@ -50,13 +50,13 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 KINDS = (
-    Kind("SQLite", ("sqlite",), _sqlite, None, "does its folder exist, and may this user write there?"),
-    Kind("Redis or Valkey", _REDIS, _redis, "redis", f"{_SERVER} (redis-cli -u ADDRESS ping)?"),
-    Kind("PostgreSQL", ("postgres", "postgresql"), _postgres, "postgres", f"{_SERVER} (pg_isready -d ADDRESS)?"),
+    StoreKind("SQLite", ("sqlite",), _sqlite, None, "does its folder exist, and may this user write there?"),
+    StoreKind("Redis or Valkey", _REDIS, _redis, "redis", f"{_SERVER} (redis-cli -u ADDRESS ping)?"),
+    StoreKind("PostgreSQL", ("postgres", "postgresql"), _postgres, "postgres", f"{_SERVER} (pg_isready -d ADDRESS)?"),
 )
 
 
-def kind_of(url: str) -> Kind | None:
+def kind_of(url: str) -> StoreKind | None:
     """The kind of store that serves an address."""
     scheme = split(url).scheme
     return next((kind for kind in KINDS if scheme in kind.schemes), None)

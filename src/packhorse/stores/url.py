@@ -20,7 +20,7 @@ def split(url: str) -> SplitResult:
         scheme, servers, rest = found.groups()
         return urlsplit(scheme + rest)._replace(netloc=servers)
     except ValueError:  # its text quotes the address
-        raise ConfigError("This address of a store is not understood: say scheme://host:port/database") from None
+        raise ConfigError("The address of the store is invalid: use scheme://host:port/database") from None
 
 
 def shown(url: str) -> str:

@@ -19,7 +19,7 @@ _ATTRIBUTE = "target_session_attrs"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PostgresAddress:
     """One address for each server; whether calls may meet another session each time, or None to find that out."""
 
     urls: Urls = field(repr=False)
@@ -35,14 +35,14 @@ class Address:
         return () if pooled else self.urls
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> PostgresAddress:
     """The parts of an address."""
     parts = split(url)
     given = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in given if name in _OWN}
     if own.get("pooler", "session") not in _POOLERS:
-        raise ConfigError("The address asks for something odd: pooler is transaction or session")
-    return Address(
+        raise ConfigError("The address has an invalid parameter: pooler is transaction or session")
+    return PostgresAddress(
         _urls(parts, [each for each in given if each[0] not in _OWN]),
         _POOLERS[own["pooler"]] if "pooler" in own else None,
         _listen(own["listen"]) if "listen" in own else None,
@@ -53,7 +53,7 @@ def _listen(words: str) -> Urls:
     if words == "no":
         return ()
     if split(words).scheme not in ("postgresql", "postgres"):
-        raise ConfigError("The address asks for something odd: listen is an address that is quoted, or no")
+        raise ConfigError("The address has an invalid parameter: listen is a percent-encoded address, or no")
     return parse(words).urls
 
 
@@ -63,7 +63,7 @@ def _check(server: str) -> None:
         _ = urlsplit(f"//{server}").port
     except ValueError:  # its text quotes what may be part of a password
         raise ConfigError(
-            "The address has a server that there cannot be: say host:port with a port up to 65535, [::1]:port for IPv6, and "
+            "The address has an invalid server: use host:port with a port up to 65535, [::1]:port for IPv6, and "
             "quote / ? # and @ in a password as %2F %3F %23 %40"
         ) from None
 

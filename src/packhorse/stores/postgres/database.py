@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
 import asyncpg
+from asyncpg.exceptions import ClientConfigurationError
 
 from packhorse.errors import (
     ConfigError,
@@ -18,19 +19,19 @@ from packhorse.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from packhorse.stores.postgres.address import Address, Urls
-from packhorse.stores.postgres.silence import Line, fetch
+from packhorse.stores.postgres.address import PostgresAddress, Urls
+from packhorse.stores.postgres.silence import WatchedConnection, fetch
 
 Row = asyncpg.Record
 Connection = Any  # what a pool lends
 Prepare = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 
-CONNECT = 3.0  # for the servers of an address together, and once more to prepare what was reached
-FLOOR = 1.5  # for each of them, however many there are
-BYE = 2.0
-HOT = 4.0  # for what a worker repeats by itself: it is back soon after a way that swallowed its words
-_COMMAND = 10.0
-_KEPT = 30.0  # a connection lent by the pool is kept between calls for so long, then the pool looks at it again
+CONNECT_SECONDS = 3.0  # for the servers of an address together, and once more to prepare what was reached
+MIN_CONNECT_SECONDS = 1.5  # for each of them, however many there are
+CLOSE_SECONDS = 2.0
+WORKER_CALL_SECONDS = 4.0  # for what a worker repeats by itself: it is back soon after a way that swallowed its words
+_CALL_SECONDS = 10.0
+_STICKY_SECONDS = 30.0  # a connection of the pool is kept so long between calls, then the pool checks it again
 _TRIES = 8
 
 _DRIVER = (
@@ -41,6 +42,7 @@ _DRIVER = (
     TimeoutError,
 )
 _LOGIN = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+_PARAMETER = (ClientConfigurationError, asyncpg.UndefinedObjectError, asyncpg.InvalidParameterValueError)
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 _LAYOUT = (
     asyncpg.InvalidSchemaNameError,
@@ -66,24 +68,24 @@ _REFUSED = (
 )
 
 
-class Taken(StoreError):
+class DuplicateId(StoreError):
     """Nothing was written: something is there already that may be there once."""
 
 
-class Database:
+class PostgresDatabase:
     """A pool of connections. No call relies on the state of a session, so a pooler may stand in between.
 
     A call runs to its end even if its caller is cancelled; what the server refuses for the sake of others
     (a deadlock, a race) is done again.
     """
 
-    def __init__(self, address: Address, *, lists: str, size: int = 10) -> None:
+    def __init__(self, address: PostgresAddress, *, lists: str, size: int = 10) -> None:
         self._address = address
         self._lists = lists
         self._size = size
         self._listen: Urls = ()
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
-        self._spare: Spare | None = None
+        self._spare: StickyConnection | None = None
         self._pid = 0
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -107,7 +109,7 @@ class Database:
             await pool
         except _DRIVER as error:
             self._shut_out(error)
-        self._pool, self._spare, self._pid = pool, Spare(pool, self._begun), os.getpid()
+        self._pool, self._spare, self._pid = pool, StickyConnection(pool, self._begun), os.getpid()
 
     async def close(self) -> None:
         """Let calls under way end, then disconnect; in a forked process the parent's connections are left alone."""
@@ -117,9 +119,9 @@ class Database:
         spare.forget()
         try:
             if self._running:
-                await asyncio.wait(self._running, timeout=_COMMAND)
+                await asyncio.wait(self._running, timeout=_CALL_SECONDS)
             with contextlib.suppress(*_DRIVER):
-                await asyncio.wait_for(pool.close(), BYE)
+                await asyncio.wait_for(pool.close(), CLOSE_SECONDS)
         finally:
             pool.terminate()  # whatever is left, also if nobody waits for this any more
 
@@ -127,13 +129,13 @@ class Database:
         """The rows of a statement that changes nothing."""
         return await self._shielded(sql, params, StoreUnavailable)
 
-    async def write(self, sql: str, *params: object, timeout: float = _COMMAND) -> list[Row]:
+    async def write(self, sql: str, *params: object, timeout: float = _CALL_SECONDS) -> list[Row]:
         """The rows of a statement that changes something: if the answer is lost nobody knows whether it did."""
         return await self._shielded(sql, params, OutcomeUnknown, timeout)
 
     @asynccontextmanager
     async def alone(
-        self, *, listening: bool = False, limit: float = _COMMAND
+        self, *, listening: bool = False, limit: float = _CALL_SECONDS
     ) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
         """A connection outside of the pool, for what takes long: a migration, a vacuum, listening.
 
@@ -151,10 +153,14 @@ class Database:
             await _hang_up(connection)
 
     def _shut_out(self, error: Exception) -> NoReturn:
-        """What is wrong with a login or a database at first is a mistake; later it may be mended."""
+        """A wrong login or database is a ConfigError at the first connection; later it may be temporary."""
+        if isinstance(error, _PARAMETER):  # its text quotes what may be part of a password
+            raise (StoreUnavailable if self.opened else ConfigError)(
+                "The address has a parameter that PostgreSQL or its driver does not take: quote & in a password as %26"
+            ) from None
         if isinstance(error, _LOGIN) and not self.opened:
             raise ConfigError(
-                f"PostgreSQL does not let us in ({_words(error)}): check user, password and database in the address"
+                f"PostgreSQL refused the login ({_words(error)}): check user, password and database in the address"
             ) from error
         unreached(error)
 
@@ -167,11 +173,11 @@ class Database:
         await connection.set_type_codec("uuid", schema="pg_catalog", format="binary", encoder=bytes, decoder=bytes)
         transaction = connection.transaction()
         await transaction.start()
-        await connection.fetch(self._lists, *([] for _ in range(5)))
+        await connection.fetch(self._lists, *([] for _ in range(6)))
         await transaction.rollback()
 
     async def _shielded(
-        self, sql: str, params: Sequence[object], lost: type[StoreError], timeout: float = _COMMAND
+        self, sql: str, params: Sequence[object], lost: type[StoreError], timeout: float = _CALL_SECONDS
     ) -> list[Row]:
         if self._pool is None or self._spare is None:
             raise StoreClosed("The store is not open: call `await store.open()` first")
@@ -193,7 +199,7 @@ class Database:
     async def _call(
         self,
         pool: "asyncpg.Pool[asyncpg.Record]",
-        spare: "Spare",
+        spare: "StickyConnection",
         sql: str,
         params: Sequence[object],
         lost: type[StoreError],
@@ -220,7 +226,7 @@ class Database:
             spare.back(connection, timeout, keep=sound and era == spare.era)
 
 
-class Spare:
+class StickyConnection:
     """Connections that are kept between calls: to borrow one from the pool and give it back would take as long as a call.
 
     One for each limit of time, so that what a worker repeats by itself stays in one session: the first call of a
@@ -256,11 +262,11 @@ class Spare:
         """Have a connection again."""
         if not keep or limit in self._kept or self._waiting:
             # The driver asks the server to cancel what took too long, and waits for that: nobody else has to.
-            self._begin(self._pool.release(connection, timeout=BYE))
+            self._begin(self._pool.release(connection, timeout=CLOSE_SECONDS))
             return
         self._kept[limit] = connection
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_KEPT, self.forget)
+            self._timer = asyncio.get_running_loop().call_later(_STICKY_SECONDS, self.forget)
 
     def forget(self) -> None:
         """Keep nothing that is lent now."""
@@ -291,7 +297,7 @@ async def _rows(connection: Connection, sql: str, params: Sequence[object], time
 
 
 async def keep(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """Keep a session as it is, without a round trip: no call of ours leaves anything behind in it."""
+    """Keep a session as it is, without a round trip: calls of the store leave nothing behind in it."""
 
 
 def pool_of(
@@ -302,7 +308,7 @@ def pool_of(
     async def connect(*_: object, **given: Any) -> "asyncpg.Connection[asyncpg.Record]":
         connection = await _reached(urls, **given)
         try:
-            async with asyncio.timeout(CONNECT):
+            async with asyncio.timeout(CONNECT_SECONDS):
                 await prepare(connection)
         except BaseException:
             connection.terminate()
@@ -315,7 +321,7 @@ def pool_of(
         max_size=size[1],
         command_timeout=command,
         statement_cache_size=0 if pooled else 100,
-        connection_class=Line,
+        connection_class=WatchedConnection,
         **options,
     )
 
@@ -330,12 +336,12 @@ async def _reached(urls: Urls, **options: Any) -> "asyncpg.Connection[asyncpg.Re
 
 
 def _each(urls: Urls) -> float:
-    return max(CONNECT / len(urls), FLOOR)
+    return max(CONNECT_SECONDS / len(urls), MIN_CONNECT_SECONDS)
 
 
 def _reaching(urls: Urls) -> float:
     """How long it takes at most until a connection is there, or known not to be."""
-    return _each(urls) * len(urls) + CONNECT
+    return _each(urls) * len(urls) + CONNECT_SECONDS
 
 
 async def _connected(urls: Urls, limit: float) -> "asyncpg.Connection[asyncpg.Record]":
@@ -351,7 +357,7 @@ async def _connected(urls: Urls, limit: float) -> "asyncpg.Connection[asyncpg.Re
 
 async def _hang_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     try:
-        await connection.close(timeout=BYE)
+        await connection.close(timeout=CLOSE_SECONDS)
     except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         connection.terminate()
 
@@ -367,15 +373,15 @@ def _translate(error: Exception, lost: type[StoreError]) -> NoReturn:
     """The one place where errors of the driver become ours."""
     if isinstance(error, _LAYOUT):
         raise SchemaMismatch(
-            f"The layout of the store is not this release's ({_words(error)}): run `packhorse migrate up`, "
+            f"The layout of the store does not fit this release ({_words(error)}): run `packhorse migrate up`, "
             "or call `await store.migrate()`"
         ) from error
     if isinstance(error, asyncpg.DiskFullError):
-        raise StoreFull(f"PostgreSQL has no room ({_words(error)}): free space, then repeat the call") from error
+        raise StoreFull(f"PostgreSQL has no space ({_words(error)}): free space, then repeat the call") from error
     if isinstance(error, asyncpg.QueryCanceledError):
         raise StoreUnavailable(
             f"PostgreSQL cancelled the call ({_words(error)}): repeat it later; if the role has a statement_timeout, "
-            "give it some seconds"
+            "raise it to some seconds"
         ) from error
     if isinstance(error, (*_REFUSED, *_AGAIN)):
         raise StoreUnavailable(f"PostgreSQL refused the call ({_words(error)}): repeat it later") from error
@@ -384,7 +390,7 @@ def _translate(error: Exception, lost: type[StoreError]) -> NoReturn:
             f"The connection to PostgreSQL broke ({_words(error)}): repeat the call with the same ids"
         ) from error
     if isinstance(error, asyncpg.UniqueViolationError):
-        raise Taken(f"PostgreSQL has this already ({_words(error)}): nothing was written") from error
+        raise DuplicateId(f"PostgreSQL already has this ({_words(error)}): nothing was written") from error
     if isinstance(error, asyncpg.PostgresError):
         raise StoreError(f"PostgreSQL failed the call ({_words(error)}): nothing was written") from error
     raise error

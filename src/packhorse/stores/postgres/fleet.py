@@ -2,8 +2,8 @@
 
 import msgspec
 
-from packhorse.model import caps
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
+from packhorse.stores import edge
 from packhorse.stores.postgres import rows
 from packhorse.stores.postgres.namespace import Namespace
 
@@ -14,16 +14,16 @@ class PostgresFleet:
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
 
-    async def beat(self, worker: Worker, ttl: int) -> None:
+    async def beat(self, worker: WorkerInfo, ttl: int) -> None:
         """Say that a worker lives, for so long; no time at all says goodbye."""
-        caps.span("ttl", ttl)
+        edge.ttl(ttl)
         if ttl == 0:
             await self._namespace.write("goodbye", worker.id)
             return
         body = msgspec.json.encode(worker)
         await self._namespace.write("beat", worker.id, worker.name, body, ttl, self._namespace.now())
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[WorkerInfo]:
         """Answer the workers whose last beat is not over, by name."""
-        said = await self._namespace.read("workers", self._namespace.now())
-        return [worker for row in said if (worker := rows.worker(row)) is not None]
+        found = await self._namespace.read("workers", self._namespace.now())
+        return [worker for row in found if (worker := rows.worker(row)) is not None]

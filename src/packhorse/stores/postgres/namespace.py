@@ -2,14 +2,14 @@
 
 from packhorse.errors import StoreClosed
 from packhorse.model.clock import Clock
-from packhorse.stores.postgres.database import HOT, Database, Row
+from packhorse.stores.postgres.database import WORKER_CALL_SECONDS, PostgresDatabase, Row
 from packhorse.stores.postgres.layout import Layout
 
 
 class Namespace:
-    """Runs statements by their name."""
+    """Runs statements and functions by their name."""
 
-    def __init__(self, database: Database, layout: Layout, *, clock: Clock | None, events: bool) -> None:
+    def __init__(self, database: PostgresDatabase, layout: Layout, *, clock: Clock | None, events: bool) -> None:
         self.database = database
         self.layout = layout
         self.events = events
@@ -39,6 +39,12 @@ class Namespace:
         """The rows of a statement that changes something."""
         return await self.database.write(getattr(self.layout.statements, name), *params)
 
-    async def write_soon(self, name: str, *params: object) -> list[Row]:
+    async def call(self, function: str, *params: object) -> list[Row]:
+        """The rows of an entry point of the function set."""
+        return await self.database.write(self.layout.functions.call(function, len(params)), *params)
+
+    async def call_soon(self, function: str, *params: object) -> list[Row]:
         """The same for what a worker repeats by itself: it is not waited for as long."""
-        return await self.database.write(getattr(self.layout.statements, name), *params, timeout=HOT)
+        return await self.database.write(
+            self.layout.functions.call(function, len(params)), *params, timeout=WORKER_CALL_SECONDS
+        )

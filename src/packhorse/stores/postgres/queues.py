@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from packhorse.model import caps
 from packhorse.model.queue import QueueStats
+from packhorse.stores import edge
 from packhorse.stores.postgres import rows
 from packhorse.stores.postgres.namespace import Namespace
 
@@ -16,20 +16,14 @@ class PostgresQueues:
 
     async def pause(self, queues: Sequence[str]) -> None:
         """A paused queue takes jobs and gives none."""
-        _check(queues)
+        edge.queues(queues)
         await self._namespace.write("pause", queues)
 
     async def resume(self, queues: Sequence[str]) -> None:
         """A resumed queue gives jobs again."""
-        _check(queues)
+        edge.queues(queues)
         await self._namespace.write("resume", queues, self._namespace.now())
 
     async def stats(self) -> list[QueueStats]:
         """Answer every queue by name, with its counts, whether it is paused, its oldest ready and its next due moment."""
         return [rows.stats(row) for row in await self._namespace.read("stats")]
-
-
-def _check(queues: Sequence[str]) -> None:
-    caps.items("queues", queues)
-    for queue in queues:
-        caps.name("queue", queue)

@@ -9,10 +9,10 @@ import asyncpg
 
 from packhorse.stores.sockets import show_progress
 
-LOOKS = 8  # in the time of a limit
+CHECKS_PER_LIMIT = 8  # in the time of a limit
 
 
-class Line(asyncpg.Connection):
+class WatchedConnection(asyncpg.Connection):
     """A connection that knows when bytes last came in, and how many still have to go out."""
 
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
@@ -59,11 +59,11 @@ class _Incoming(asyncio.Protocol):
 class _Watch:
     """Ends a call once its line has been silent for so many seconds; looks several times in between."""
 
-    def __init__(self, line: Line, limit: float, timeout: asyncio.Timeout) -> None:
+    def __init__(self, line: WatchedConnection, limit: float, timeout: asyncio.Timeout) -> None:
         self._line, self._limit, self._timeout = line, limit, timeout
         self._loop = asyncio.get_running_loop()
         self._moved, self._unsent = self._loop.time(), 0
-        self.timer = self._loop.call_at(self._moved + limit / LOOKS, self._look)
+        self.timer = self._loop.call_at(self._moved + limit / CHECKS_PER_LIMIT, self._look)
 
     def _look(self) -> None:
         now, unsent = self._loop.time(), self._line.unsent
@@ -72,7 +72,7 @@ class _Watch:
         if self._moved + self._limit <= now:
             self._timeout.reschedule(now)
         else:
-            self.timer = self._loop.call_at(now + self._limit / LOOKS, self._look)
+            self.timer = self._loop.call_at(now + self._limit / CHECKS_PER_LIMIT, self._look)
 
 
 async def fetch(line: Any, sql: str, params: Sequence[object], limit: float) -> list[asyncpg.Record]:

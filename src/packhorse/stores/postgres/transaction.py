@@ -2,14 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import asyncpg
 
 from packhorse.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, TransactionOver
-from packhorse.model.lease import Settlement, Verdict
+from packhorse.model.lease import Lease, Settlement, Verdict, bounded_parts
 from packhorse.stores.contract import Row, Statement
 from packhorse.stores.postgres.address import Urls
 from packhorse.stores.postgres.database import BROKEN, keep, pool_of, unreached
@@ -20,12 +20,12 @@ from packhorse.stores.sql.steering import refuse_steering
 T = TypeVar("T")
 Connection = Any  # what a pool lends
 
-MOST = 8
-COMMAND = 30.0
-UNDO = 5.0
+MAX_CONNECTIONS = 8
+STATEMENT_SECONDS = 30.0
+ROLLBACK_SECONDS = 5.0
 
 
-class Lounge:
+class TransactionPool:
     """Connections for transactions, apart from those for everything else; whoever comes when all are lent waits.
 
     What a handler did to its session does not meet the next one: it is reset, or closed where that cannot be.
@@ -50,7 +50,14 @@ class Lounge:
             raise StoreClosed("The store is not open here: call `await store.open()` first")
         if self._pool is None:
             self._pid = os.getpid()
-            self._pool = pool_of(self._urls, _plain, pooled=self._pooled, size=(0, MOST), command=COMMAND, reset=keep)
+            self._pool = pool_of(
+                self._urls,
+                _plain,
+                pooled=self._pooled,
+                size=(0, MAX_CONNECTIONS),
+                command=STATEMENT_SECONDS,
+                reset=keep,
+            )
         try:
             async with self._opening:
                 await self._pool  # makes it ready, the first time
@@ -67,10 +74,15 @@ class Lounge:
         if not acquiring.cancelled() and acquiring.exception() is None:
             self._begun(self.take_back(acquiring.result(), sound=True))
 
-    async def reset_settings(self, connection: Connection) -> None:
+    async def reset_before_commit(self, connection: Connection) -> None:
         """Behind a pooler, reset the session within the transaction: after it another client has the session."""
         if self._pooled:
-            await connection.execute(self._statements.reset_settings)
+            await connection.execute(self._statements.reset_settings + self._statements.reset_pooled)
+
+    async def reset_with_rollback(self, connection: Connection) -> None:
+        """Behind a pooler, roll back and reset the session in one message: settings are undone then, and locks are not."""
+        if self._pooled:
+            await connection.execute(self._statements.roll_back + self._statements.reset_pooled)
 
     async def take_back(self, connection: Connection, *, sound: bool, spent: bool = False) -> None:
         """Have a connection again, or close a spent one; one that broke is back in its pool by itself."""
@@ -78,9 +90,9 @@ class Lounge:
         with suppress(*BROKEN, asyncpg.PostgresError):
             if sound and pool is not None:
                 if spent or not await self._reset(connection):
-                    await connection.close(timeout=UNDO)
+                    await connection.close(timeout=ROLLBACK_SECONDS)
                 else:
-                    await pool.release(connection, timeout=UNDO)
+                    await pool.release(connection, timeout=ROLLBACK_SECONDS)
                 return
         with suppress(asyncpg.InterfaceError):
             connection.terminate()
@@ -91,7 +103,9 @@ class Lounge:
         """Whether the next transaction finds the session as if it were new."""
         if not self._pooled:
             try:
-                await connection.execute(self._statements.reset_settings + self._statements.reset_session, timeout=UNDO)
+                await connection.execute(
+                    self._statements.reset_settings + self._statements.reset_session, timeout=ROLLBACK_SECONDS
+                )
             except asyncpg.RaiseError:
                 return False
         return True
@@ -118,9 +132,9 @@ class Lounge:
         if pool is None or self._pid != os.getpid():
             return
         if self._ending:
-            await asyncio.wait(self._ending, timeout=COMMAND)
+            await asyncio.wait(self._ending, timeout=STATEMENT_SECONDS)
         try:
-            await asyncio.wait_for(pool.close(), UNDO)
+            await asyncio.wait_for(pool.close(), ROLLBACK_SECONDS)
         except (*BROKEN, asyncpg.PostgresError):
             pool.terminate()
 
@@ -128,8 +142,8 @@ class Lounge:
 class PostgresTransaction:
     """Begins with the first statement. Statements given at once run one after the other."""
 
-    def __init__(self, lounge: Lounge, within: PostgresWithin) -> None:
-        self._lounge, self._within = lounge, within
+    def __init__(self, pool: TransactionPool, within: PostgresWithin) -> None:
+        self._transaction_pool, self._within = pool, within
         self._connection: Connection | None = None
         self._running: asyncio.Task[Any] | None = None
         self._turn = asyncio.Lock()
@@ -166,17 +180,20 @@ class PostgresTransaction:
 
         return await self._run(itself)
 
-    async def settle(self, settlement: Settlement) -> Verdict:
-        """Write an outcome with its effects, and commit."""
-        statement = self._within.settle([settlement])
-        return await self._lounge.to_its_end(self._settle(statement))
+    async def settle(
+        self, settlement: Settlement, notes: Sequence[tuple[Lease, bytes]] = (), held: Sequence[Settlement] = ()
+    ) -> Verdict:
+        """Write held steps and an outcome with their effects, and commit."""
+        *before, last = bounded_parts([*held, settlement])
+        statements = [*(self._within.settle(part) for part in before), self._within.settle(last, notes)]
+        return await self._transaction_pool.to_its_end(self._settle(statements))
 
     async def roll_back(self) -> None:
         """Undo all of it; a statement that runs is given up."""
         self._over = True
         if self._running is not None:
             self._running.cancel()
-        await self._lounge.to_its_end(self._undo())
+        await self._transaction_pool.to_its_end(self._undo())
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         self.begun = True
@@ -194,17 +211,17 @@ class PostgresTransaction:
 
     async def _opened(self) -> Connection:
         if self._connection is None:
-            connection = await self._lounge.lend()
+            connection = await self._transaction_pool.lend()
             self._transaction = connection.transaction()
             try:
                 await self._transaction.start()
             except BaseException:
-                await self._lounge.to_its_end(self._lounge.take_back(connection, sound=False))
+                await self._transaction_pool.to_its_end(self._transaction_pool.take_back(connection, sound=False))
                 raise
             self._connection = connection
         return self._connection
 
-    async def _settle(self, statement: Statement[tuple[Verdict, ...]]) -> Verdict:
+    async def _settle(self, statements: Sequence[Statement[tuple[Verdict, ...]]]) -> Verdict:
         async with self._turn:
             if self._over:
                 raise TransactionOver
@@ -215,7 +232,9 @@ class PostgresTransaction:
                     not connection.is_in_transaction()
                 ):  # ended by hand: what it wrote is written, and the job is not done
                     raise TransactionOver
-                [verdict] = statement.read(await connection.fetchval(statement.text, statement.value))
+                for statement in statements:
+                    verdicts = statement.read(await connection.fetchval(statement.text, statement.value))
+                verdict = verdicts[-1]
             except BROKEN as error:
                 await self._leave(sound=False)
                 raise StoreUnavailable(f"The connection to PostgreSQL broke ({error}): nothing was written") from error
@@ -230,13 +249,16 @@ class PostgresTransaction:
 
     async def _commit(self) -> None:
         try:
-            await self._lounge.reset_settings(self._connection)
+            await self._transaction_pool.reset_before_commit(self._connection)
             await self._transaction.commit()
         except BROKEN as error:
             await self._leave(sound=False)
             raise OutcomeUnknown(f"The connection to PostgreSQL broke while it committed ({error})") from error
-        except BaseException:
-            await self._leave(sound=True)  # refused, perhaps by a constraint that was put off: nothing is written
+        except BaseException:  # refused, perhaps by a constraint that was put off: nothing is written
+            if self._connection is not None and self._connection.is_in_transaction():
+                await self._roll_back()
+            else:
+                await self._leave(sound=True)
             raise
         await self._leave(sound=True)
 
@@ -248,7 +270,9 @@ class PostgresTransaction:
         if self._connection is None:
             return
         try:
-            await asyncio.wait_for(self._transaction.rollback(), UNDO)
+            async with asyncio.timeout(ROLLBACK_SECONDS):
+                await self._transaction_pool.reset_with_rollback(self._connection)
+                await self._transaction.rollback()
         except (*BROKEN, asyncpg.PostgresError):
             await self._leave(sound=False)
         else:
@@ -257,7 +281,7 @@ class PostgresTransaction:
     async def _leave(self, *, sound: bool) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await self._lounge.take_back(connection, sound=sound, spent=self._given_out)
+            await self._transaction_pool.take_back(connection, sound=sound, spent=self._given_out)
 
 
 async def _plain(_connection: Connection) -> None:

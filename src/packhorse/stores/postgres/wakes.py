@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 from packhorse.model import backoff
 from packhorse.model.clock import SYSTEM
 from packhorse.stores.contract import Topic
-from packhorse.stores.postgres.database import HOT, Database
+from packhorse.stores.postgres.database import WORKER_CALL_SECONDS, PostgresDatabase
 
-QUIET = 30.0  # seconds of silence after which a listener asks whether its line is still there
+LISTEN_PING_SECONDS = 30.0  # of silence after which a listener asks whether its line is still there
 _TOPICS = frozenset(topic.value for topic in Topic)
 _PAUSES = backoff.exponential(0.1, cap=10, jitter=0)
 
 
-class Wakes:
+class PostgresWakes:
     """Listens while somebody waits for hints."""
 
-    def __init__(self, database: Database, channel: str, question: str) -> None:
+    def __init__(self, database: PostgresDatabase, channel: str, question: str) -> None:
         self._database = database
         self._channel = channel
         self._question = question
@@ -31,24 +31,24 @@ class Wakes:
     async def close(self) -> None:
         """End every wait."""
         self._closed = True
-        for heard in self._waiting:
-            heard.set()
+        for woken in self._waiting:
+            woken.set()
         await self._stop()
 
     async def listen(self, topic: Topic) -> AsyncIterator[None]:
         """A hint whenever something may be there; also when the line was just made, for some may have been missed."""
-        heard = asyncio.Event()
-        self._waiting[heard] = topic
+        woken = asyncio.Event()
+        self._waiting[woken] = topic
         try:
             while not self._closed:
                 if self._listener is None and self._database.listens:
                     self._listener = asyncio.ensure_future(self._keep_listening())
-                await heard.wait()
-                heard.clear()
+                await woken.wait()
+                woken.clear()
                 if not self._closed:
                     yield
         finally:
-            del self._waiting[heard]
+            del self._waiting[woken]
             if not self._waiting:
                 await self._stop()
 
@@ -62,26 +62,26 @@ class Wakes:
         failures = 0
         while True:
             try:
-                async with self._database.alone(listening=True, limit=HOT) as connection:
+                async with self._database.alone(listening=True, limit=WORKER_CALL_SECONDS) as connection:
                     ended = asyncio.Event()
                     connection.add_termination_listener(lambda _, ended=ended: ended.set())
-                    await connection.add_listener(self._channel, self._heard)
+                    await connection.add_listener(self._channel, self._on_notification)
                     self._tell(*Topic)
                     failures = 0
-                    while not await _within(ended, QUIET):
-                        await connection.fetch(self._question, timeout=HOT)
+                    while not await _within(ended, LISTEN_PING_SECONDS):
+                        await connection.fetch(self._question, timeout=WORKER_CALL_SECONDS)
             except Exception:  # noqa: BLE001 - nobody would start it again; hints may be missed, polling goes on
                 failures += 1
             await SYSTEM.sleep(_PAUSES.delay(max(failures, 1), 0))
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, topic: object) -> None:
+    def _on_notification(self, _connection: object, _pid: int, _channel: str, topic: object) -> None:
         if topic in _TOPICS:  # a newer release may tell more
             self._tell(Topic(topic))
 
     def _tell(self, *topics: Topic) -> None:
-        for heard, topic in self._waiting.items():
+        for woken, topic in self._waiting.items():
             if topic in topics:
-                heard.set()
+                woken.set()
 
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:

@@ -6,19 +6,22 @@ from typing import TypeVar
 import msgspec
 
 from packhorse.errors import OtherDatabase, WrongIsolation
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.ids import chosen
 from packhorse.model.job import KEEP_DONE, NewJob, Receipt
-from packhorse.model.lease import Settlement, Verdict
+from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.stores import edge
 from packhorse.stores.contract import Statement
-from packhorse.stores.postgres import wire
+from packhorse.stores.postgres import encoding
 from packhorse.stores.postgres.namespace import Namespace
 
 T = TypeVar("T")
 
 _ANSWER = msgspec.json.Decoder(list[tuple[int, str]] | str)
-_FRESH = "read committed"  # every statement sees what was committed before it
+FRESH = (
+    "read committed",
+    "read uncommitted",
+)  # the same to PostgreSQL: every statement sees what was committed before it
 
 
 class PostgresWithin:
@@ -30,7 +33,7 @@ class PostgresWithin:
     def enqueue(self, jobs: Sequence[NewJob]) -> Statement[list[Receipt]]:
         """Store jobs within a transaction of the caller's own."""
         edge.jobs(jobs)
-        given = wire.jobs(jobs)
+        given = encoding.jobs(jobs)
 
         def receipts(taken: list[tuple[int, str]]) -> list[Receipt]:
             made = [Receipt(job.id, True) for job in jobs]
@@ -47,15 +50,19 @@ class PostgresWithin:
         here = self._namespace
 
         def answered(answer: str | None) -> None:
-            if (level := _known(answer)) != _FRESH:
+            if (level := _known(answer)) not in FRESH:
                 raise WrongIsolation(str(level))
 
         return Statement(here.layout.statements.check_within, here.identity, answered)
 
-    def settle(self, settlements: Sequence[Settlement]) -> Statement[tuple[Verdict, ...]]:
+    def settle(
+        self, settlements: Sequence[Settlement], notes: Sequence[tuple[Lease, bytes]] = ()
+    ) -> Statement[tuple[Verdict, ...]]:
         """Write outcomes with their effects within a transaction of the caller's own."""
-        caps.items("settlements", settlements)
-        given = wire.settlements(settlements)
+        edge.settlements(settlements)
+        edge.notes(notes)
+        given, noted = encoding.settlements(settlements), {lease.id: note.decode() for lease, note in notes}
+        last = {settlement.lease.id: n for n, settlement in enumerate(settlements)}  # one statement writes a row once
 
         def verdicts(refused: list[tuple[int, str]]) -> tuple[Verdict, ...]:
             made = [Verdict.WRITTEN] * len(settlements)
@@ -72,7 +79,8 @@ class PostgresWithin:
             unusual=given.unusual,
             keep_count=KEEP_DONE.count,
             keep_age=KEEP_DONE.age,
-            failures=caps.FAILURES,
+            failures=limits.FAILURES,
+            notes=[noted.get(one.lease.id) if last[one.lease.id] == n else None for n, one in enumerate(settlements)],
         )
 
     def _statement(self, name: str, read: Callable[[list[tuple[int, str]]], T], **given: object) -> Statement[T]:
@@ -84,12 +92,12 @@ class PostgresWithin:
                 raise WrongIsolation(found)
             return read(found)
 
-        return Statement(getattr(here.layout.statements, name), msgspec.json.encode(given).decode(), answered)
+        return Statement(here.layout.functions.call_with_text(name), msgspec.json.encode(given).decode(), answered)
 
 
 def _known(answer: str | None) -> list[tuple[int, str]] | str:
     """An answer of the store's own database; a string is the isolation level of the transaction."""
     if answer is None:
-        raise OtherDatabase("The connection leads to another database than the store's")
+        raise OtherDatabase("The connection is to another database than the store's")
     found: list[tuple[int, str]] | str = _ANSWER.decode(answer)
     return found

@@ -1,6 +1,6 @@
-"""The address of the store: where its servers stand, how to log in, and what is asked of them.
+"""The address of the store: its servers, the login, and options of the store.
 
-One server: ``redis:// rediss:// valkey:// valkeys:// unix://``. A primary that sentinels know:
+One server: ``redis:// rediss:// valkey:// valkeys:// unix://``. A primary monitored by sentinels:
 ``redis+sentinel://host:port,host:port/service/0``. A cluster: ``redis+cluster://host:port,host:port``.
 """
 
@@ -15,7 +15,7 @@ from packhorse.errors import ConfigError, InvalidTime
 from packhorse.model import duration
 from packhorse.stores.url import shown, split
 
-CONNECT = 3  # seconds to be let in: name, connection, certificate and login together
+CONNECT_TIMEOUT_SECONDS = 3  # for name lookup, connection, certificate and login together
 Node = tuple[str, int]
 
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
@@ -24,21 +24,21 @@ _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": 
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where and how to connect; nodes are sentinels if there is a service, else members of a cluster."""
+class RedisAddress:
+    """Where and how to connect; nodes are sentinels if a service is named, else members of a cluster."""
 
     make: type[AbstractConnection]
     options: Mapping[str, Any] = field(repr=False)
     nodes: tuple[Node, ...] = ()
     service: str = ""
     login: Mapping[str, str] = field(default_factory=dict, repr=False)  # with sentinels
-    replicas: int = 0  # that must have what callers bring before they are answered
-    patience: int = 1_000_000  # microseconds to wait for those
-    evicting: bool = False  # whether a server that may evict jobs is put up with
+    replicas: int = 0  # that must have what a call stores before it returns
+    patience: int = 1_000_000  # microseconds to wait for replicas
+    evicting: bool = False  # whether a server that may evict jobs is accepted
 
 
-def parse(url: str) -> Address:
-    """The parts of an address; words of it that are not understood are refused, never shown: it holds a password."""
+def parse(url: str) -> RedisAddress:
+    """Return the parts of an address; errors do not show them, because an address may hold a password."""
     parts = split(url)
     scheme, _, form = parts.scheme.partition("+")
     plain = parts._replace(scheme=_SCHEMES.get(scheme, scheme))
@@ -53,7 +53,7 @@ def parse(url: str) -> Address:
             service, plain = _service(plain)
         options: dict[str, Any] = dict(parse_url(plain.geturl()))
     except (ValueError, KeyError):
-        raise ConfigError(f"This address of a Redis store is not understood: {shown(url)}") from None
+        raise ConfigError(f"The address of the Redis store is invalid: {shown(url)}") from None
     if form == "cluster" and options.get("db"):
         raise ConfigError(f"A cluster has no database {options['db']}: leave the number out, a namespace is enough")
     if form:
@@ -62,10 +62,10 @@ def parse(url: str) -> Address:
     return _address(options, nodes, service, own)
 
 
-def _address(options: dict[str, Any], nodes: tuple[Node, ...], service: str, own: dict[str, str]) -> Address:
+def _address(options: dict[str, Any], nodes: tuple[Node, ...], service: str, own: dict[str, str]) -> RedisAddress:
     make = options.pop("connection_class", Connection)
     # Time limits are set around whole calls, and answers to scripts need no newer protocol.
-    options |= {"socket_timeout": None, "socket_connect_timeout": CONNECT, "protocol": 2}
+    options |= {"socket_timeout": None, "socket_connect_timeout": CONNECT_TIMEOUT_SECONDS, "protocol": 2}
     try:
         make(**options)
     except TypeError:  # its text quotes what may be part of a password
@@ -80,23 +80,23 @@ def _address(options: dict[str, Any], nodes: tuple[Node, ...], service: str, own
         evicting = _YES[own.get("unsafe_eviction", "no").lower()]
     except (ValueError, KeyError, InvalidTime):
         raise ConfigError(
-            "The address asks for something odd: wait_replicas takes a number, wait_timeout a duration such as 500ms, "
+            "The address has an invalid parameter: wait_replicas takes a number, wait_timeout a duration such as 500ms, "
             "unsafe_eviction yes or no"
         ) from None
-    return Address(make, options, nodes, service, login, replicas, patience, evicting)
+    return RedisAddress(make, options, nodes, service, login, replicas, patience, evicting)
 
 
 _OWN = frozenset(("wait_replicas", "wait_timeout", "unsafe_eviction", "sentinel_username", "sentinel_password"))
 
 
 def _parameters(parts: SplitResult) -> tuple[dict[str, str], str]:
-    """Our own parameters, and what is left for the driver."""
+    """Return the parameters of the store, and those of the driver."""
     given = parse_qsl(parts.query, keep_blank_values=True)
     return {name: value for name, value in given if name in _OWN}, urlencode([p for p in given if p[0] not in _OWN])
 
 
 def _nodes(parts: SplitResult, port: int) -> tuple[tuple[Node, ...], SplitResult]:
-    """The nodes of a list, and the address as if the first were the only one."""
+    """Return the nodes of an address, and the address with the first of them alone."""
     login, at, hosts = parts.netloc.rpartition("@")
     found = [urlsplit(f"//{host}") for host in hosts.split(",")]
     nodes = tuple((node.hostname or "", node.port or port) for node in found)

@@ -1,282 +1,237 @@
-"""Connections to the server: a small pool, calls that are repeated where that may help, time limits."""
+"""A connection to the server that sends requests as bytes and matches replies in order.
+
+The driver connects and logs in. A call through the driver's streams costs more than the server's work for it; here a
+call is a write and a future. A large request is written in pieces as fast as the server reads them, so that the loop is
+free in between. A timeout is a limit of silence: while bytes move in either direction, no call times out.
+The reply of a cancelled caller is discarded when it comes, so later replies still match their requests. Errors are
+replies too: when a connection breaks, every caller gets the error as its reply.
+"""
 
 import asyncio
-import os
-from collections.abc import Callable, Sequence
+import math
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-from hiredis import pack_command  # redis-py packs in Python: a quarter of a profiled exchange
+from hiredis import Reader, pack_command
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as Disconnected
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import InvalidResponse, NoScriptError, RedisError
 
-from packhorse.errors import DurabilityNotMet, StoreClosed, StoreUnavailable
-from packhorse.model import backoff
-from packhorse.model.clock import SYSTEM
-from packhorse.stores.redis.address import Address
-from packhorse.stores.redis.refusals import Kind, NotReached, broken, code_of, kind_of, may_be_elsewhere, refused
-from packhorse.stores.redis.scripts import Script
-from packhorse.stores.redis.topology import BROKEN, topology_of
-from packhorse.stores.redis.wire import Wire, heard
+from packhorse.stores.redis.errors import not_reached
+from packhorse.stores.sockets import show_progress
 
-CALL = 4  # seconds
-POOL = 8
-TRIES = 6
-# Verbs of callers who are told that something is stored. What workers write is not waited for: a settlement that a
-# failover loses is lost with its effects, and the job runs again.
-LASTING = frozenset(
-    (
-        "enqueue",
-        "enqueue_plain",
-        "put",
-        "drop_records",
-        "publish",
-        "cancel",
-        "replay",
-        "promote",
-        "drop",
-        "pause",
-        "resume",
-    )
-)
-Whole = Callable[[], bytes]  # a request with the text of its script
-DECLINED = None  # the answer of a short script that leaves the call to the whole one
-_PAUSES = backoff.exponential(0.05, cap=1, jitter=0.5)
+PING = pack_command(("PING",))
+PIECE = 256 << 10  # bytes given to the transport at once
+_NO_REPLY = object()  # what the parser returns while a reply is incomplete
 
 
-def evalsha(script: Script, keys: tuple[str, ...], *arguments: Any) -> bytes:
-    """The request that runs a script by its checksum."""
-    request: bytes = pack_command(("EVALSHA", script.sha, len(keys), *keys, *arguments))
-    return request
+class _AbandonedReply:
+    """Placeholder for a cancelled caller's reply.
+
+    It is resolved synchronously, because the connection may be closed by the next iteration of the loop.
+    """
+
+    def __init__(self, connection: "Connection", whole: Callable[[], bytes], limit: float) -> None:
+        self._connection, self._whole, self._limit = connection, whole, limit
+
+    def done(self) -> bool:
+        """Return False: the reply is still to come."""
+        return False
+
+    def set_result(self, reply: Any) -> None:
+        """Send the whole script if the server does not have it; discard any other reply."""
+        if isinstance(reply, NoScriptError):
+            self._connection.send(self._whole(), self._limit)
 
 
-def chance() -> float:
-    """A number from 0 to 1, so that those who wait do not come back all at once."""
-    return os.urandom(1)[0] / 255
+class Connection(asyncio.Protocol):
+    """Sends requests and matches replies on a socket that the driver has connected."""
 
+    def __init__(self, connection: AbstractConnection) -> None:
+        reader, self._writer = connection._reader, connection._writer
+        connection._reader = connection._writer = None  # the driver neither reads from it nor closes it
+        if reader is None or self._writer is None:
+            raise not_reached(Disconnected("Connection closed by server."))
+        self._loop = asyncio.get_running_loop()
+        self._parser = Reader(
+            protocolError=InvalidResponse,
+            replyError=connection._parser.parse_error,
+            notEnoughData=_NO_REPLY,
+        )
+        self._expected: deque[tuple[asyncio.Future[Any] | _AbandonedReply, float, float]] = (
+            deque()
+        )  # each with its deadline and its limit
+        self._unsent: deque[memoryview] = deque()
+        self._full = False  # whether the buffer of the transport is full
+        self._last_progress = -math.inf  # when bytes last moved while a reply was expected
+        self._unexpected: deque[Any] = deque()
+        self._error: Exception | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+        self._closed = self._loop.create_future()
+        self._transport = self._writer.transport
+        self._transport.set_protocol(self)
+        show_progress(self._transport)
+        if reader.at_eof() or reader._buffer:  # type: ignore[attr-defined]
+            self._transport.abort()
+            raise not_reached(Disconnected("The server closed the connection, or sent something unexpected."))
 
-class Connections:
-    """As many connections as are needed at once, up to a cap; the others wait their turn."""
+    @property
+    def usable(self) -> bool:
+        """Whether a request may be sent: the connection is open and no unexpected reply came."""
+        return self._error is None and not self._unexpected and not self._transport.is_closing()
 
-    def __init__(self, address: Address, tag: str) -> None:
-        self._topology = topology_of(address, tag)
-        self.replicas, self._patience = address.replicas, address.patience // 1000
-        self._known = False  # whether the server ever did what it was asked
-        self._idle: list[Wire] = []
-        self._lent: set[Wire] = set()
-        self._turns = asyncio.Semaphore(POOL)
-        self._calls = 0
-        self._quiet: asyncio.Event | None = None  # that no call runs; made by who waits for it, for it is closing time
-        self._process: int | None = None
+    @property
+    def busy(self) -> bool:
+        """Whether replies are still to come, perhaps only those of cancelled callers."""
+        return bool(self._expected)
 
-    def open(self) -> None:
-        """Let calls through, in this process only."""
-        self._process = os.getpid()
+    async def call(self, request: bytes, whole: Callable[[], bytes], limit: float) -> Any:
+        """Send a request behind all others and return its reply, which may be an error.
 
-    def is_closed(self) -> bool:
-        """Whether calls are refused."""
-        return self._process != os.getpid()
-
-    async def close(self) -> None:
-        """Let calls that run come to their end, then hang up; also on those who listen."""
-        ours, self._process = not self.is_closed(), None
+        If the caller is cancelled, a script that the server turns out not to have is still sent whole.
+        """
+        if self.busy:  # a cancelled call may be sent once more: it must not run after this one
+            await self.wait_until_idle(limit)
+        reply = self.send(request, limit)
         try:
-            if ours:
-                async with asyncio.timeout(CALL):
-                    await self._ended()
-        except TimeoutError:
-            pass  # it is not waited for any longer
-        finally:
-            wires = (*self._idle, *self._lent)
-            self._idle.clear()
-            if ours:
-                await _hung_up(wires)
+            return await reply
+        except asyncio.CancelledError:
+            self.abandon(reply, whole, limit)
+            raise
 
-    async def _ended(self) -> None:
-        """Wait for calls that run, and for those that were given up but not by the server: it answers in order."""
-        if self._calls:
-            self._quiet = asyncio.Event()
-            await self._quiet.wait()
-        for wire in self._idle:
-            await wire.caught_up(CALL)
+    def send(self, request: bytes, limit: float) -> asyncio.Future[Any]:
+        """Send a request and return the future of its reply; ``limit`` is in seconds of silence."""
+        reply = self.expect(limit)
+        if self._error is None:
+            self._write(request)
+        return reply
 
-    async def connect(self) -> Wire:
-        """A connection outside the pool, for one who listens; to be given back with ``hang_up``."""
-        self._check()
-        wire = await self._topology.connect()
-        self._lent.add(wire)
-        return wire
+    def _write(self, request: bytes) -> None:
+        if len(request) <= PIECE and not self._unsent:
+            self._transport.write(request)
+            return
+        self._unsent.append(memoryview(request))
+        self._write_pieces()
 
-    def hang_up(self, wire: Wire) -> None:
-        """The end of a connection outside the pool."""
-        self._lent.discard(wire)
-        wire.hang_up()
+    def _write_pieces(self) -> None:
+        while self._unsent and not self._full:
+            request = self._unsent.popleft()
+            if len(request) > PIECE:
+                self._unsent.appendleft(request[PIECE:])
+            self._transport.write(request[:PIECE])
 
-    async def denied(self, *commands: tuple[Any, ...]) -> list[str]:
-        """The names of those commands that the server does not allow this user, tried on a line of their own."""
-        names = []
+    def expect(self, limit: float) -> asyncio.Future[Any]:
+        """Return the future of the next reply, after those that are expected already."""
+        reply: asyncio.Future[Any] = self._loop.create_future()
+        if self._unexpected:
+            reply.set_result(self._unexpected.popleft())
+        elif self._error is not None:
+            reply.set_result(self._error)
+        else:
+            deadline = self._loop.time() + limit
+            self._expected.append((reply, deadline, limit))
+            if deadline < self._timer_at:
+                self._set_timer(deadline)
+        return reply
+
+    def abandon(self, reply: asyncio.Future[Any], whole: Callable[[], bytes], limit: float) -> None:
+        """Discard the reply of a cancelled caller, but send the whole script if the server lacks it."""
+        abandoned = _AbandonedReply(self, whole, limit)
+        if not reply.cancelled():
+            abandoned.set_result(reply.result())  # it came just before the caller was cancelled
+        for index, (expected, deadline, its_limit) in enumerate(self._expected):
+            if expected is reply:
+                self._expected[index] = (abandoned, deadline, its_limit)
+
+    async def wait_until_idle(self, limit: float) -> None:
+        """Wait until all replies have come, those of cancelled callers too; the server replies in order."""
+        while self.busy:
+            await self.send(PING, limit)
+
+    def ping(self) -> None:
+        """Make the server send something; the caller who expects a message receives the reply."""
+        if self._error is None:
+            self._write(PING)
+
+    def close(self) -> None:
+        """Close the connection; callers who wait for a reply get an error."""
+        if self._error is None:
+            self._fail(Disconnected("The connection was given up."))
+
+    async def wait_closed(self) -> None:
+        """Wait until the socket is closed."""
+        await self._closed
+
+    def _set_timer(self, deadline: float) -> None:
+        """Set the timer of all calls: to set it again if it fires early is cheaper than one for each call."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at, self._timer = deadline, self._loop.call_at(deadline, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        self._timer_at, self._timer = math.inf, None
+        if self._expected:
+            deadline = min([max(deadline, self._last_progress + limit) for _, deadline, limit in self._expected])
+            if deadline <= self._loop.time():
+                self._fail(TimeoutError("no answer in time"))
+            else:
+                self._set_timer(deadline)
+
+    def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        expected, self._expected = self._expected, deque()
+        for reply, *_ in expected:
+            if not reply.done():
+                reply.set_result(self._error)
+        self._unsent.clear()
+        self._transport.abort()
+
+    # -- called by the transport
+
+    def data_received(self, data: bytes) -> None:
+        """Resolve expected replies in order."""
+        self._parser.feed(data)
         try:
-            wire = await self.connect()
-        except BROKEN as error:
-            raise refused(error, known=self._known) from error
-        try:
-            for command in commands:
-                answer = await wire.send(pack_command(command), CALL)
-                if isinstance(answer, ResponseError):
-                    if kind_of(answer) is Kind.LOGIN:
-                        names.append(command[0])
-                elif isinstance(answer, Exception):
-                    raise answer
-        except BROKEN as error:
-            self._topology.heard(error)
-            raise broken(error, writes=False) from error
-        finally:
-            self.hang_up(wire)
-        return names
-
-    def heard(self, error: BaseException) -> None:
-        """What one who listens met on its connection."""
-        self._topology.heard(error)
-
-    async def read(self, *command: Any) -> Any:
-        """Send one command that changes nothing."""
-        request = pack_command(command)
-        return await self._patient(request, lambda: request, writes=False)
-
-    async def run(self, script: Script, keys: tuple[str, ...], *arguments: Any) -> Any:
-        """Run a script by its checksum, or whole where the server does not have it."""
-        writes, lasting = script.writes, bool(self.replicas) and script.name in LASTING
-
-        def whole() -> bytes:
-            text: bytes = pack_command(("EVAL", script.text, len(keys), *keys, *arguments))
-            return text
-
-        try:
-            request = evalsha(script, keys, *arguments)
-            return await self._patient(request, whole, writes=writes, lasting=lasting)
-        except NoScriptError:
-            return await self._patient(whole(), whole, writes=writes, lasting=lasting)
-
-    def _check(self) -> None:
-        if self.is_closed():
-            raise StoreClosed(
-                "This store is not open in this process: call `await store.open()` in the process that uses it"
-            )
-
-    async def _patient(self, request: bytes, whole: Whole, *, writes: bool, lasting: bool = False) -> Any:
-        self._check()
-        self._calls += 1
-        try:
-            return await self._repeated(request, whole, writes=writes, lasting=lasting)
-        finally:
-            self._calls -= 1
-            if self._quiet is not None and not self._calls:
-                self._quiet.set()
-
-    async def _repeated(self, request: bytes, whole: Whole, *, writes: bool, lasting: bool) -> Any:
-        """Ask again, a few times, a server that is loading, busy or without its primary, or the one in its place."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                answer = await self._exchange(request, whole, writes=writes, lasting=lasting)
-                self._known = True
-                return answer
-            except NoScriptError:
-                raise
-            except (ResponseError, Disconnected) as error:  # LOADING and the like come as the latter, but are answers
-                if attempt == TRIES or not self._worth_repeating(error):
-                    raise refused(error, known=self._known) from error
-                if code_of(error) == "MOVED" and attempt == 1:
-                    continue  # it says where to go
-            except NotReached as error:
-                if attempt == TRIES or not self._topology.moves:
-                    raise StoreUnavailable(str(error)) from error.__cause__
-            await SYSTEM.sleep(_PAUSES.delay(attempt, chance()))
-        raise AssertionError("the last try returns or raises")
-
-    def _worth_repeating(self, error: BaseException) -> bool:
-        kind = kind_of(error)
-        return kind is Kind.PASSING or (kind is Kind.ELSEWHERE and self._topology.moves)
-
-    async def _exchange(self, request: bytes, whole: Whole, *, writes: bool, lasting: bool) -> Any:
-        async with self._turns:
-            wire = self._lend() or await self._topology.connect()
-            sound = True  # also if the caller goes away: the line keeps count of the answers to come
-            try:
-                if wire.busy:  # a call that was given up may be sent once more: it must not come after this one
-                    await wire.caught_up(CALL)
-                if lasting:
-                    return await self._lasting(wire, request)
-                expected = wire.send(request, CALL)
-                try:
-                    answer = await expected
-                except asyncio.CancelledError:
-                    wire.leave(expected, whole, CALL)
-                    raise
-                if isinstance(answer, Exception):
-                    raise answer
-                return answer
-            except DurabilityNotMet as error:
-                if error.__cause__ is not None:
-                    sound = not may_be_elsewhere(error.__cause__)
-                    self._topology.heard(error.__cause__)
-                raise
-            except ResponseError as error:
-                sound = not may_be_elsewhere(error)
-                self._topology.heard(error)
-                raise
-            except BROKEN as error:
-                sound = False
-                self._topology.heard(error)
-                if code_of(error):
-                    raise
-                raise broken(error, writes=writes) from error
-            finally:
-                if sound and (self._process is not None or wire.busy):
-                    self._idle.append(wire)
+            while (reply := self._parser.gets()) is not _NO_REPLY:
+                if self._expected:
+                    expected, _, _ = self._expected.popleft()
+                    if not expected.done():
+                        expected.set_result(reply)
                 else:
-                    self._drop(wire)
+                    self._unexpected.append(reply)
+        except RedisError as error:
+            self._fail(error)
+        if self._expected:
+            self._last_progress = self._loop.time()
 
-    async def _lasting(self, wire: Wire, request: bytes) -> Any:
-        """The answer, once enough replicas have what was written; both are asked for in one go."""
-        limit = CALL + self._patience / 1000
-        wait: Any = ("WAIT", self.replicas, self._patience)
-        first = wire.send(request + pack_command(wait), limit)
-        second = wire.expect(limit)
-        answer = await heard(first)  # whatever is said of replicas after a refusal: nothing was written
-        have = await second
-        if answer is DECLINED:
-            return answer  # nothing was written, so there is nothing for replicas to have
-        if isinstance(have, ResponseError):
-            raise DurabilityNotMet(
-                f"The server does not tell how many replicas have it ({have}): it is stored on the primary and a failover "
-                "may lose it; its user needs the right to WAIT, see docs/operate/redis.md"
-            ) from have
-        if isinstance(have, Exception):
-            raise have
-        if have < self.replicas:
-            raise DurabilityNotMet(
-                f"{have} of {self.replicas} replicas have it after {self._patience} ms: it is stored on the primary and "
-                "a failover may lose it; repeat the call with the same ids to wait again"
-            )
-        return answer
+    def pause_writing(self) -> None:
+        """Hold back unsent pieces: the buffer of the transport is full."""
+        self._full = True
 
-    def _lend(self) -> Wire | None:
-        while self._idle:
-            wire = self._idle.pop()
-            if wire.stands:
-                return wire
-            wire.hang_up()
-        return None
+    def resume_writing(self) -> None:
+        """Send more pieces: the server has read what it was sent."""
+        self._full, self._last_progress = False, self._loop.time()
+        self._write_pieces()
 
-    def _drop(self, wire: Wire) -> None:
-        """One broken connection means that the others lead to the same place: make all of them anew."""
-        idle, self._idle = self._idle, []
-        for one in (wire, *idle):
-            one.hang_up()
+    def eof_received(self) -> None:
+        """Fail all calls: the server closed the connection."""
+        self._fail(Disconnected("Connection closed by server."))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Fail all calls: the socket is closed."""
+        self._fail(Disconnected(str(error or "Connection closed by server.")))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._closed.done():
+            self._closed.set_result(None)
 
 
-async def _hung_up(wires: Sequence[Wire]) -> None:
-    """Hang up, and wait for it: nothing is left behind for a loop that ends now."""
-    for wire in wires:
-        wire.hang_up()
-    for wire in wires:
-        await wire.hung_up()
+async def value_of(reply: "asyncio.Future[Any]") -> Any:
+    """Return the reply, or raise it if it is an error."""
+    value = await reply
+    if isinstance(value, Exception):
+        raise value
+    return value

@@ -1,35 +1,37 @@
-"""The life of jobs, each verb one script."""
+"""Jobs on Redis: each verb is one script."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from packhorse.errors import OtherDatabase
+from packhorse.errors import OtherDatabase, OutcomeUnknown, StoreUnavailable
+from packhorse.model import event
 from packhorse.model.effect import Effect
 from packhorse.model.ids import JobId
 from packhorse.model.job import (
     KEEP_DEAD,
     KEEP_DONE,
-    LEASE,
+    LEASE_US,
     MAX_LOST,
-    REMEMBER,
-    Job,
-    Keep,
+    REMEMBER_US,
     NewJob,
     Pruned,
+    PrunedDead,
     Receipt,
+    Retention,
     State,
+    StoredJob,
 )
-from packhorse.model.lease import Ask, Exchange, Lease, Lost, Renewed, Settlement, Verdict
+from packhorse.model.lease import ClaimRequest, Exchange, Lease, Lost, Renewed, Settlement, Verdict
 from packhorse.model.page import Filter, Page
 from packhorse.model.queue import Counts
 from packhorse.model.reason import WaitReason
 from packhorse.stores import edge
 from packhorse.stores.redis.keyspace import Keyspace
-from packhorse.stores.redis.packing import job_of, keep_text, plain_wishes, wish
+from packhorse.stores.redis.packing import job_of, job_row, keep_text, plain_job_rows
 from packhorse.stores.redis.pages import Pages
 from packhorse.stores.redis.settling import (
-    ask_arguments,
+    claim_arguments,
     exchange_of,
     move_arguments,
     settlement_arguments,
@@ -40,19 +42,19 @@ _RENEWED = {ord("K"): Renewed.KEPT, ord("C"): Renewed.CANCELLING, ord("L"): Rene
 _NOTED = {ord("W"): Verdict.WRITTEN, ord("L"): Verdict.LOST}
 
 
-class Jobs:
-    """The jobs facet."""
+class RedisJobs:
+    """The jobs facet of the store."""
 
     def __init__(self, keyspace: Keyspace) -> None:
         self._keyspace = keyspace
         self._pages = Pages(keyspace, self.get)
 
     def within(self) -> NoReturn:
-        """Refuse: no transaction of a database can hold what is stored here."""
+        """Refuse: a transaction of a database cannot include what is stored here."""
         raise OtherDatabase("A store on Redis cannot be part of a transaction of a database")
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
-        """Store jobs, all or none, and say for each which job stands for it."""
+        """Store jobs, all or none, and return for each the new or existing job."""
         edge.jobs(jobs)
         if not jobs:
             return []
@@ -63,24 +65,24 @@ class Jobs:
         return receipts
 
     async def _taken(self, jobs: Sequence[NewJob]) -> list[Any]:
-        """Store jobs; those that are alike and plain by a short script, unless it finds that there is more to do."""
-        if plain := plain_wishes(jobs):
+        """Store jobs; plain jobs of one queue and priority by a fast path, if it does not decline."""
+        if plain := plain_job_rows(jobs):
             first = jobs[0]
-            run = self._keyspace.run("enqueue_plain", queue=first.queue, priority=first.priority, wishes=plain)
+            run = self._keyspace.run("enqueue_plain", queue=first.queue, priority=first.priority, new_jobs=plain)
             if (taken := await run) is not None:
                 return list(taken)
-        wishes: list[Any] = []
+        rows: list[Any] = []
         for job in jobs:
-            wishes += wish(job)
-        return list(await self._keyspace.run("enqueue", wishes=wishes))
+            rows += job_row(job)
+        return list(await self._keyspace.run("enqueue", new_jobs=rows))
 
-    async def exchange(self, settlements: Sequence[Settlement], ask: Ask | None = None) -> Exchange:
+    async def exchange(self, settlements: Sequence[Settlement], ask: ClaimRequest | None = None) -> Exchange:
         """Write outcomes with their effects, then lease ready jobs, in one atomic step."""
         edge.settlements(settlements)
         given = settlement_arguments(settlements)
         if ask is not None:
-            self._keyspace.asked[ask.worker] = tuple([share.queue for share in ask.shares])
-        return exchange_of(await self._keyspace.run("exchange", **given, **ask_arguments(ask)), ask)
+            self._keyspace.claimed_queues[ask.worker] = tuple([share.queue for share in ask.shares])
+        return exchange_of(await self._keyspace.run("exchange", **given, **claim_arguments(ask)), ask)
 
     async def fire(self, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
         """Write effects that belong to no lease, each move whole or not at all."""
@@ -98,8 +100,8 @@ class Jobs:
         answers = await self._keyspace.run("renew", duration=duration, held_leases=held)
         return [_RENEWED[letter] for letter in answers]
 
-    async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Keep = KEEP_DEAD) -> list[Lost]:
-        """Take back leases that ran out, at most as many as the limit, and say which."""
+    async def reap(self, limit: int, *, max_lost: int = MAX_LOST, keep: Retention = KEEP_DEAD) -> list[Lost]:
+        """Take back expired leases, up to the limit, and return which."""
         edge.limit(limit)
         edge.losses(max_lost)
         rows = await self._keyspace.run(
@@ -111,15 +113,15 @@ class Jobs:
         ]
 
     async def release(self, reason: WaitReason, *, tasks: Sequence[str] | None = None, limit: int = 500) -> int:
-        """Make jobs ready that wait for this reason, those that wait longest first, at most as many as the limit."""
+        """Make jobs ready that wait for this reason, the longest waiting first, up to the limit."""
         edge.limit(limit)
         edge.release(reason, tasks)
         if tasks is not None and not tasks:
             return 0
         return int(await self._keyspace.run("release", reason=reason.value, limit=limit, tasks=list(tasks or ())))
 
-    async def cancel(self, ids: Sequence[JobId], *, keep: Keep = KEEP_DONE) -> list[State | None]:
-        """End jobs that are not running, ask running ones to stop, and answer where each stands now."""
+    async def cancel(self, ids: Sequence[JobId], *, keep: Retention = KEEP_DONE) -> list[State | None]:
+        """End jobs that are not running, ask running ones to stop, and return the state of each."""
         edge.ids(ids)
         if not ids:
             return []
@@ -127,15 +129,15 @@ class Jobs:
         return [State(state.decode()) if state else None for state in states]
 
     async def replay(self, ids: Sequence[JobId]) -> list[bool]:
-        """Make dead or cancelled jobs ready again with attempts and losses at zero, and say which were."""
+        """Make dead or cancelled jobs ready again with attempts and losses at zero, and return which were."""
         return await self._each("replay", ids)
 
     async def promote(self, ids: Sequence[JobId]) -> list[bool]:
-        """Make scheduled jobs, and jobs that wait for a person, ready now, and say which were."""
+        """Make scheduled jobs, and jobs that wait for a person, ready now, and return which were."""
         return await self._each("promote", ids)
 
     async def note(self, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
-        """Keep the latest progress of running jobs."""
+        """Store the latest progress of running jobs."""
         edge.notes(notes)
         if not notes:
             return []
@@ -144,10 +146,10 @@ class Jobs:
             rows += (lease.id, lease.token, progress)
         return [_NOTED[letter] for letter in await self._keyspace.run("note", notes=rows)]
 
-    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, Job | None]:
-        """Register interest in the end of jobs for a time, and answer those that have ended already, and None for unknown ones."""
-        edge.ttl(ttl)
+    async def watch(self, ids: Sequence[JobId], ttl: int) -> dict[JobId, StoredJob | None]:
+        """Watch for the end of jobs for a time; return those that ended already, and None for unknown ones."""
         edge.ids(ids)
+        edge.ttl(ttl)
         if not ids:
             return {}
         over = await self._keyspace.run("watch", ttl=ttl, targets=list(ids))
@@ -155,29 +157,42 @@ class Jobs:
         return {id: job for id, job in found if job is None or job.state.ended}  # noqa: A001
 
     async def prune(self, limit: int) -> Pruned:
-        """Remove records and results of ended jobs beyond their keep, oldest first, at most as many as the limit."""
+        """Remove ended jobs beyond their keep, oldest first, up to the limit."""
         edge.limit(limit)
-        jobs, others, more = await self._keyspace.run(
-            "prune", limit=limit, remember_chosen=REMEMBER, remember_other=10 * LEASE
-        )
-        return Pruned(jobs, others, bool(more))
+        jobs, others, more, dead = await self._keyspace.run(
+            "prune", limit=limit, remember_chosen=REMEMBER_US, remember_other=10 * LEASE_US,
+            log_max_events=event.LIFECYCLE_MAX_EVENTS, log_max_bytes=event.LIFECYCLE_MAX_BYTES,
+        )  # fmt: skip
+        rows = zip(dead[::3], dead[1::3], dead[2::3], strict=True)
+        by_queue = {queue.decode(errors="replace"): PrunedDead(count, int(newest)) for queue, count, newest in rows}
+        return Pruned(jobs, others, bool(more), by_queue)
 
     async def drop(self, ids: Sequence[JobId]) -> list[bool]:
-        """Remove jobs with all that belongs to them, whatever their state, and say which were there."""
-        return await self._each("drop", ids)
+        """Remove jobs with all that belongs to them, whatever their state, and return which existed."""
+        answers = await self._each("drop", ids)
+        while len(answers) < len(ids):  # a script blocks the server, so it stops after parents of many children
+            try:
+                answers += await self._each("drop", ids[len(answers) :])
+            except StoreUnavailable as error:
+                raise OutcomeUnknown(f"{error}; the first of the jobs were dropped: drop them all again") from error
+        return answers
 
-    async def get(self, ids: Sequence[JobId]) -> list[Job | None]:
-        """Answer each id with all that is known of its job, or None."""
+    async def get(self, ids: Sequence[JobId], *, bodies: bool = True) -> list[StoredJob | None]:
+        """Return all that is known of each job, or None."""
         edge.ids(ids)
+        edge.bodies(bodies)
         if not ids:
             return []
-        found = await self._keyspace.run("get", targets=list(ids))
+        found = await self._keyspace.run("get", bodies=int(bodies), targets=list(ids))
         return [job_of(id, packed) if packed else None for id, packed in zip(ids, found, strict=True)]  # noqa: A001
 
-    async def find(self, filter: Filter, *, limit: int = 100, cursor: str | None = None) -> Page[Job]:
-        """Look at no more than a thousand jobs and answer those that fit, with a cursor while there may be more."""
+    async def find(
+        self, filter: Filter, *, limit: int = 100, cursor: str | None = None, bodies: bool = True
+    ) -> Page[StoredJob]:
+        """Read at most a thousand jobs and return those that fit, with a cursor if there may be more."""
         edge.limit(limit)
-        return await self._pages.find(filter, limit, cursor)
+        edge.bodies(bodies)
+        return await self._pages.find(filter, limit, cursor, bodies=bodies)
 
     async def count(self) -> Mapping[str, Counts]:
         """Count the jobs of every queue by state."""
@@ -191,7 +206,7 @@ class Jobs:
 
 
 def counts_of(fields: Sequence[bytes]) -> dict[str, Counts]:
-    """Counters by queue and state."""
+    """Return the counts by queue and state."""
     counts: dict[str, dict[State, int]] = defaultdict(dict)
     for field, number in zip(fields[::2], fields[1::2], strict=True):
         if field:

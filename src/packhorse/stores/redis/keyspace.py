@@ -1,12 +1,12 @@
-"""The keys of one namespace on one server: what the facets of the store talk to."""
+"""The keys of one namespace on one server, as the facets of the store use them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from packhorse.model.clock import Clock
 from packhorse.stores.redis.address import parse
-from packhorse.stores.redis.connection import Connections, evalsha
-from packhorse.stores.redis.keys import key_of, tag_of
+from packhorse.stores.redis.keys import key_of, raw_key_of, tag_of
+from packhorse.stores.redis.pool import ConnectionPool, evalsha
 from packhorse.stores.redis.scripts import Script, Scripts, shipped
 
 
@@ -18,29 +18,29 @@ class Keyspace:
     ) -> None:
         self.tag = tag_of(namespace)
         self.address = parse(url)
-        self.connections = Connections(self.address, self.tag)
-        # Scripts name two keys that are never there. A cluster node refuses to run on such while the slot is moved to
-        # another one; the keys that scripts do use may be on either side then.
-        self._keys = (self.tag, self.key("door"))
-        self.asked: dict[bytes, tuple[str, ...]] = {}  # the queues of each worker's last ask
+        self.connections = ConnectionPool(self.address, self.tag)
+        # Every script names two keys that never exist. While a slot moves to another node, a cluster refuses scripts
+        # that name missing keys; the keys that scripts really use may be on either node then.
+        self._keys = (self.tag, self.key("slot_probe"))
+        self.claimed_queues: dict[bytes, tuple[str, ...]] = {}  # the queues of each worker's last claim request
         self._clock = clock
         self._events = int(events)
         self._scripts = scripts or shipped()
 
     def key(self, kind: str, name: str | None = None) -> str:
-        """The key of a kind of thing, or of the one with this name."""
+        """Return the key of a kind, or the key of one thing of this kind."""
         return key_of(self.tag, kind, name)
 
     async def run(self, verb: str, **arguments: Any) -> Any:
-        """Run a script in one step; its arguments are those its header names."""
+        """Run a script; its arguments are those that its header names."""
         return await self._call(self._scripts[verb], arguments)
 
-    async def take_step(self, name: str, text: str, checksum: str) -> bool:
-        """Take a step of the layout, and say whether it was this call that took it."""
-        return not await self._call(self._scripts.with_step(text), {"step": name, "checksum": checksum})
+    async def take_step(self, name: str, text: str, record: str) -> bool:
+        """Take a step of the layout, and return whether this call took it."""
+        return not await self._call(self._scripts.with_step(text), {"step": name, "record": record})
 
     def request(self, verb: str, **arguments: Any) -> bytes:
-        """What runs a script, for a line of the caller's own; the server may turn out not to have it."""
+        """Return the request that runs a script by its checksum, for a connection of the caller's own."""
         script = self._scripts[verb]
         return evalsha(script, self._keys, *self._values(script, arguments))
 
@@ -51,12 +51,13 @@ class Keyspace:
         now = "" if self._clock is None else self._clock.now()
         return [now, self._events, *script.arguments(arguments)]
 
-    async def read(self, command: str, kind: str, name: str | None = None, *rest: Any) -> Any:
-        """Send one command that reads one key."""
-        return await self.connections.read(command, self.key(kind, name), *rest)
+    async def read(self, command: str, kind: str, name: str | bytes | None = None, *rest: Any) -> Any:
+        """Send a command that reads one key, and return its reply."""
+        key = raw_key_of(self.tag, kind, name) if isinstance(name, bytes) else self.key(kind, name)
+        return await self.connections.read(command, key, *rest)
 
     async def now(self) -> int:
-        """The moment, by the clock that rules."""
+        """Return the time of the clock in force: the given one, or the server's."""
         if self._clock is not None:
             await self.connections.read("PING")
             return self._clock.now()

@@ -1,4 +1,4 @@
-"""Jobs as the server keeps them, packed and unpacked; ``lua/prelude/rows.lua`` says how."""
+"""Pack and unpack jobs as the server stores them; ``lua/prelude/rows.lua`` describes the formats."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,18 @@ from zlib import crc32
 import msgspec
 
 from packhorse.errors import UndecodablePayload
-from packhorse.model.job import Failure, Job, Keep, NewJob, State, Until, stored_failure
+from packhorse.model.job import (
+    PLAIN_FIELDS,
+    Failure,
+    NewJob,
+    Retention,
+    State,
+    StoredJob,
+    Until,
+    all_plain,
+    sets_only,
+    stored_failure,
+)
 from packhorse.model.lease import Lease
 from packhorse.model.reason import reason_of
 
@@ -26,7 +37,7 @@ Given = tuple[bytes, bytes, int, int, int, int, int]  # id, token, claimed, unti
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What scripts read of a record, and where the rest of it lies."""
+    """What scripts read of a record, and the length of its headers."""
 
     queue: str
     priority: int
@@ -41,8 +52,17 @@ class Head(msgspec.Struct, frozen=True):
 
 
 UNREADABLE = Head("?", 0, "?", None, 0)
-_FORMS = {ord("1"): 9, ord("2"): 21}  # where the part that the client made begins
-_SALT = 8
+_FORMS = {ord("1"): 9, ord("2"): 21}  # where the head begins, by the form of the record
+_FORM_READY = ord("1")
+_HEAD_STOP = b"\x1e"  # ends the head; a check letter follows
+_ID_BYTES = 8  # of the id at the end of a record
+_ENQUEUED, _DUE = 1, 9  # where times begin in a record
+# Where fields begin in a live row (constants.lua counts from 1)
+_WORKER, _PLACE, _MARK, _COUNTERS, _HEAD = 16, 32, 33, 34, 44
+_CANCELLING = ord("2")  # this mark and those above
+# Where fields begin in the row of an ended job
+_FINISHED, _ENDED_COUNTERS, _REASON, _POSITION = 17, 25, 35, -4
+_short = sets_only(*PLAIN_FIELDS, "delay", "at")
 
 
 @lru_cache(maxsize=4096)
@@ -63,40 +83,33 @@ def _full(job: NewJob) -> bytes:
 
 
 def _closed(head: str) -> bytes:
-    """The head with the letter by which scripts tell heads apart quickly."""
+    """Return the head with the check letter, by which scripts tell heads apart quickly."""
     data = head.encode()
-    return data + b"\x1e%c" % (33 + crc32(data) % 94)
+    return data + _HEAD_STOP + b"%c" % (33 + crc32(data) % 94)
 
 
-def wish(job: NewJob) -> tuple[bytes, bytes, str]:
-    """A job to be stored: its id, its record without the moments, and when it is due."""
+def job_row(job: NewJob) -> tuple[bytes, bytes, str]:
+    """Return a new job as a row for scripts: its id, its record without the times, and when it is due."""
     later = f"{job.delay} {job.at}" if job.delay or job.at else ""
-    if job.lane is None and job.unique is None and job.parent is None and not job.children:
+    if _short((job,)):
         head = _plain(("d" if later else "p", job.queue, job.priority, job.task, job.tenant, len(job.headers)))
     else:
         head, later = _full(job), later or "0 0"
-    return job.id, head + job.headers + job.payload + job.id[-_SALT:], later
+    return job.id, head + job.headers + job.payload + job.id[-_ID_BYTES:], later
 
 
-def plain_wishes(jobs: Sequence[NewJob]) -> list[bytes] | None:
-    """Ids and records of plain jobs of one queue and priority that are ready at once; nothing if one is not."""
+def plain_job_rows(jobs: Sequence[NewJob]) -> list[bytes] | None:
+    """Return ids and records of plain jobs of one queue and priority; None if some job is not plain."""
+    if not all_plain(jobs):
+        return None
     rows: list[bytes] = []
     queue, priority = jobs[0].queue, jobs[0].priority
     for job in jobs:
-        if (
-            job.delay
-            or job.at
-            or job.lane is not None
-            or job.unique is not None
-            or job.parent is not None
-            or job.children
-            or job.priority != priority
-            or job.queue != queue
-        ):
+        if job.priority != priority or job.queue != queue:
             return None
         one, headers = job.id, job.headers
         head = _plain(("p", queue, priority, job.task, job.tenant, len(headers)))
-        rows += (one, b"".join((head, headers, job.payload, one[-_SALT:])))
+        rows += (one, b"".join((head, headers, job.payload, one[-_ID_BYTES:])))
     return rows if len(set(rows[::2])) == len(jobs) else None
 
 
@@ -128,10 +141,10 @@ def _opened(record: bytes) -> tuple[Head, bytes, bytes]:
     first = _FORMS.get(record[0])
     if first is None:
         raise UndecodablePayload(f"This release does not know records of form {record[:1]!r}: upgrade Packhorse")
-    stop = record.index(b"\x1e", first)
+    stop = record.index(_HEAD_STOP, first)
     head = _head(record[first:stop])
     middle = stop + 2 + head.headers
-    return head, record[stop + 2 : middle], record[middle:-_SALT]
+    return head, record[stop + 2 : middle], record[middle:-_ID_BYTES]
 
 
 def _moment(data: bytes, at: int) -> int:
@@ -139,12 +152,13 @@ def _moment(data: bytes, at: int) -> int:
 
 
 def since_of(record: bytes) -> int:
-    """Since when a job is ready that never moved: it was enqueued, or fell due."""
-    return _moment(record, 1) if record[0] == ord("1") else max(_moment(record, 1), _moment(record, 9))
+    """Return since when a job is ready that has no live row: it was enqueued, or came due."""
+    enqueued = _moment(record, _ENQUEUED)
+    return enqueued if record[0] == _FORM_READY else max(enqueued, _moment(record, _DUE))
 
 
 def lease_of(given: Given, record: bytes) -> Lease:
-    """One lease out of a claim, of what was given and the record of the job."""
+    """Return a lease, from the row of a claim and the record of the job."""
     job, token, claimed, until, attempt, lost, fence = given
     head, headers, payload = _opened(record)
     return Lease(
@@ -158,7 +172,7 @@ def lease_of(given: Given, record: bytes) -> Lease:
         priority=head.priority,
         attempt=attempt,
         lost=lost,
-        born=_moment(record, 1),
+        enqueued_at=_moment(record, _ENQUEUED),
         lane=head.lane,
         parent=head.parent,
         claimed=claimed,
@@ -167,7 +181,7 @@ def lease_of(given: Given, record: bytes) -> Lease:
 
 
 def lease_or_fault(given: Given, record: bytes) -> Lease:
-    """The lease of a job whose record may not be one that can be opened; then it says why."""
+    """Return the lease of a job; if its record is unreadable, the lease has a fault with the reason."""
     try:
         return lease_of(given, record)
     except Exception as error:  # noqa: BLE001 - records may come from other languages and newer releases
@@ -175,20 +189,20 @@ def lease_or_fault(given: Given, record: bytes) -> Lease:
         head = _shown_head(record)
         return Lease(
             id=job, token=token, claimed=claimed, until=until, task=head.task, queue=head.queue, payload=b"",
-            headers=b"{}", priority=head.priority, attempt=attempt, lost=lost, born=0, fence=fence,
+            headers=b"{}", priority=head.priority, attempt=attempt, lost=lost, enqueued_at=0, fence=fence,
             fault=f"The record of the job cannot be opened: {error}",
         )  # fmt: skip
 
 
-def job_of(id: bytes, packed: Sequence[Any]) -> Job:
-    """All that is known of a job; of one that cannot be opened what can be shown, with replacements for bad bytes."""
+def job_of(id: bytes, packed: Sequence[Any]) -> StoredJob:
+    """Return a stored job, with the bodies that came; if it is unreadable, what can be shown, with bad bytes replaced."""
     try:
         return _job_of(id, packed)
     except Exception:  # noqa: BLE001 - one bad record must not hide the others
         return _shown_job(id, packed)
 
 
-def _shown_job(id: bytes, packed: Sequence[Any]) -> Job:
+def _shown_job(id: bytes, packed: Sequence[Any]) -> StoredJob:
     record, row, end, _, progress, delivered, score = packed
     head = _shown_head(record)
     standing: dict[str, Any] = {"state": State.SCHEDULED if score else State.READY, "since": 0}
@@ -197,35 +211,35 @@ def _shown_job(id: bytes, packed: Sequence[Any]) -> Job:
             if texts[0]:
                 standing = read(*texts)
                 break
-    return Job(
-        id=id, task=head.task, queue=head.queue, payload=b"", headers=b"{}", priority=head.priority, born=0,
+    return StoredJob(
+        id=id, task=head.task, queue=head.queue, payload=b"", headers=b"{}", priority=head.priority, enqueued_at=0,
         tenant=head.tenant, lane=head.lane, lane_limit=head.lane_limit, parent=head.parent, unique=head.unique,
         delivered=int(delivered), progress=progress, **{"children": head.children, **standing},
     )  # fmt: skip
 
 
 def _shown_head(record: bytes) -> Head:
-    """The head of a record as far as it can be read."""
+    """Return the head of a record as far as it is readable."""
     first = _FORMS.get(record[0] if record else 0, _FORMS[ord("2")])
-    stop = record.find(b"\x1e", first)
+    stop = record.find(_HEAD_STOP, first)
     try:
         return _parsed(record[first:stop].decode(errors="replace")) if stop > 0 else UNREADABLE
     except ValueError:
         return UNREADABLE
 
 
-def _job_of(id: bytes, packed: Sequence[Any]) -> Job:
+def _job_of(id: bytes, packed: Sequence[Any]) -> StoredJob:
     record, row, end, tries, progress, delivered, score = packed
     head, headers, payload = _opened(record)
     standing = _ended(end) if end else _live(row, record, score)
-    return Job(
+    return StoredJob(
         id=id,
         task=head.task,
         queue=head.queue,
         payload=payload,
         headers=headers,
         priority=head.priority,
-        born=_moment(record, 1),
+        enqueued_at=_moment(record, _ENQUEUED),
         tenant=head.tenant,
         lane=head.lane,
         lane_limit=head.lane_limit,
@@ -239,11 +253,11 @@ def _job_of(id: bytes, packed: Sequence[Any]) -> Job:
 
 
 def _ended(row: bytes) -> dict[str, Any]:
-    attempt, lost = COUNTERS.unpack_from(row, 25)
-    reason, _, result = row[35:-4].partition(b"\x1f")
+    attempt, lost = COUNTERS.unpack_from(row, _ENDED_COUNTERS)
+    reason, _, result = row[_REASON:_POSITION].partition(b"\x1f")
     return {
         "state": _VERDICTS[row[0]],
-        "since": _moment(row, 17),
+        "since": _moment(row, _FINISHED),
         "attempt": attempt,
         "lost": lost,
         "reason": reason_of(reason.decode(errors="replace")),
@@ -255,11 +269,15 @@ def _live(row: bytes, record: bytes, score: bytes) -> dict[str, Any]:
     if not row:
         state = State.SCHEDULED if score else State.READY
         return {"state": state, "since": int(float(score)) if score else since_of(record)}
-    attempt, lost = COUNTERS.unpack_from(row, 34)
-    tail = row[row.index(b"\x1e", 44) + 2 : -1]
-    found: dict[str, Any] = {"state": _PLACES[row[32]], "attempt": attempt, "lost": lost}
+    attempt, lost = COUNTERS.unpack_from(row, _COUNTERS)
+    tail = row[row.index(_HEAD_STOP, _HEAD) + 2 : -1]
+    found: dict[str, Any] = {"state": _PLACES[row[_PLACE]], "attempt": attempt, "lost": lost}
     if found["state"] is State.RUNNING:
-        found |= {"worker": row[16:32], "cancelling": row[33] > ord("1"), "until": int(float(score)) if score else None}
+        found |= {
+            "worker": row[_WORKER:_PLACE],
+            "cancelling": row[_MARK] >= _CANCELLING,
+            "until": int(float(score)) if score else None,
+        }
         return found | {"since": _moment(tail, 0)}
     if found["state"] is State.WAITING:
         found |= _waiting(tail)
@@ -285,6 +303,6 @@ def _failures(packed: bytes) -> Iterator[Failure]:
         at += size
 
 
-def keep_text(keep: Keep) -> str:
-    """How a keep travels, and how it is part of a shelf's name."""
+def keep_text(keep: Retention) -> str:
+    """A keep as an argument of a script, and as part of the name of a retention group."""
     return f"{keep.count}\x1f{keep.age}"

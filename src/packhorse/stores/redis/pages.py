@@ -1,29 +1,27 @@
-"""Looking through jobs place by place: each look is one script, and a cursor says where the next one begins."""
+"""Find jobs state by state, a page at a time; a cursor tells where the next page begins."""
 
-import base64
-import binascii
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from packhorse.errors import InvalidOption
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.ids import JobId
-from packhorse.model.job import Job, State
+from packhorse.model.job import State, StoredJob
 from packhorse.model.page import Filter, Page
+from packhorse.stores.cursor import cursor_of, is_like, position_of, refused
 from packhorse.stores.redis.keyspace import Keyspace
 from packhorse.stores.redis.packing import UNREADABLE
 
 _VERDICTS = {State.DONE: "d", State.DEAD: "k", State.CANCELLED: "c"}
-_SCORED = {State.SCHEDULED: ("due", 4), State.WAITING: ("waits", 0), State.RUNNING: ("leases", 0)}
+_SCORED = {State.SCHEDULED: ("scheduled", 4), State.WAITING: ("waiting", 0), State.RUNNING: ("running", 0)}
 _STATES = tuple(State)
 
 
-class Spot(msgspec.Struct, frozen=True, array_like=True):
-    """A state of a queue and how far it was looked through; running jobs of all queues stand in one place.
+class PageCursor(msgspec.Struct, frozen=True, array_like=True):
+    """A state of a queue and how far its jobs were read; without a queue, of all: running ones are in one sorted set.
 
-    The queue is as the server has it: other programs may have made one whose name is not UTF-8.
+    The queue is in bytes, because other programs may have made one whose name is not UTF-8.
     """
 
     state: State
@@ -32,121 +30,121 @@ class Spot(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def rank(self) -> tuple[int, bytes]:
-        """Spots are visited in this order."""
+        """Return the key by which cursors are ordered: states, then queues."""
         return _STATES.index(self.state), self.queue
 
-    def at(self, *position: bytes | int) -> "Spot":
-        """The same place, further on."""
-        return Spot(self.state, self.queue, position)
+    def at(self, *position: bytes | int) -> "PageCursor":
+        """Return a cursor to another position of the same state and queue."""
+        return PageCursor(self.state, self.queue, position)
 
 
-class Look(msgspec.Struct, frozen=True):
-    """Ids with the spot behind each, and where to go on: nowhere if the place was looked through."""
+class FoundIds(msgspec.Struct, frozen=True):
+    """A page of ids, each with the cursor behind it, and where the next page begins, if there is one."""
 
-    found: Sequence[tuple[JobId, Spot]]
-    going_on: Spot | None
+    found: Sequence[tuple[JobId, PageCursor]]
+    next_page: PageCursor | None
 
 
 class Pages:
-    """Finds jobs."""
+    """Finds jobs by state and queue."""
 
-    def __init__(self, keyspace: Keyspace, get: Callable[[Sequence[JobId]], Awaitable[list[Job | None]]]) -> None:
+    def __init__(self, keyspace: Keyspace, get: Callable[..., Awaitable[list[StoredJob | None]]]) -> None:
         self._keyspace = keyspace
         self._get = get
 
-    async def find(self, filter: Filter, limit: int, cursor: str | None) -> Page[Job]:
-        """Look at no more than a thousand jobs and answer those that fit."""
-        first = None if cursor is None else _spot(cursor)
-        items: list[Job] = []
-        looked = 0
-        for spot in await self._spots(filter, first):
-            here: Spot | None = spot
-            while here is not None:
-                if looked >= caps.LOOKED_AT:
-                    return Page(tuple(items), _cursor(here))
-                look = await self._look(here, min(caps.ITEMS, caps.LOOKED_AT - looked))
-                looked += len(look.found) or 1
-                for job, behind in await self._jobs(look):
+    async def find(self, filter: Filter, limit: int, cursor: str | None, *, bodies: bool) -> Page[StoredJob]:
+        """Read at most a thousand jobs and return those that fit."""
+        first = None if cursor is None else _decoded(cursor)
+        items: list[StoredJob] = []
+        read = 0
+        for start in await self._starts(filter, first):
+            position: PageCursor | None = start
+            while position is not None:
+                if read >= limits.LOOKED_AT:
+                    return Page(tuple(items), cursor_of(position))
+                page = await self._page(position, min(limits.ITEMS, limits.LOOKED_AT - read))
+                read += len(page.found) or 1
+                for job, behind in await self._jobs(page, bodies=bodies):
                     if filter.fits(job):
                         items.append(job)
                         if len(items) == limit:
-                            return Page(tuple(items), _cursor(behind))
-                here = look.going_on
+                            return Page(tuple(items), cursor_of(behind))
+                position = page.next_page
         return Page(tuple(items))
 
-    async def _spots(self, filter: Filter, first: Spot | None) -> list[Spot]:
-        """The places to look through, without those that are empty by their counter."""
+    async def _starts(self, filter: Filter, first: PageCursor | None) -> list[PageCursor]:
+        """Return a cursor for each state and queue to read, without those whose count is zero."""
         fields = await self._keyspace.read("HGETALL", "counts")
-        spots = set()
+        starts = set()
         for field, number in zip(fields[::2], fields[1::2], strict=True):
             queue, _, word = field.rpartition(b"\x1f")
             state = State(word.decode()) if word and int(number) > 0 else None
             if state and filter.queue in (None, queue.decode(errors="replace")) and filter.state in (None, state):
-                spots.add(Spot(state, b"" if state is State.RUNNING else queue))
+                merged = state is State.RUNNING or (state.ended and filter.queue is None)
+                starts.add(PageCursor(state, b"" if merged else queue))
         if first is None:
-            return sorted(spots, key=lambda spot: spot.rank)
-        return [first, *sorted((spot for spot in spots if spot.rank > first.rank), key=lambda spot: spot.rank)]
+            return sorted(starts, key=lambda start: start.rank)
+        return [first, *sorted((start for start in starts if start.rank > first.rank), key=lambda start: start.rank)]
 
-    async def _jobs(self, look: Look) -> list[tuple[Job, Spot]]:
-        """The jobs that still stand where they were seen."""
-        jobs = await self._get([job for job, _ in look.found])
+    async def _jobs(self, page: FoundIds, *, bodies: bool) -> list[tuple[StoredJob, PageCursor]]:
+        """Return the jobs that are still in the state and queue in which they were found."""
+        jobs = await self._get([job for job, _ in page.found], bodies=bodies)
         return [
-            (job, spot)
-            for job, (_, spot) in zip(jobs, look.found, strict=True)
+            (job, at)
+            for job, (_, at) in zip(jobs, page.found, strict=True)
             if job is not None
-            and job.state is spot.state
-            and (not spot.queue or job.queue in (spot.queue.decode(errors="replace"), UNREADABLE.queue))
+            and job.state is at.state
+            and (not at.queue or job.queue in (at.queue.decode(errors="replace"), UNREADABLE.queue))
         ]
 
-    async def _look(self, spot: Spot, limit: int) -> Look:
-        if spot.state is State.READY:
-            return await self._ready(spot, limit)
-        if spot.state in _VERDICTS:
-            return await self._ended(spot, limit)
-        return await self._scored(spot, limit)
+    async def _page(self, start: PageCursor, limit: int) -> FoundIds:
+        if start.state is State.READY:
+            return await self._ready(start, limit)
+        if start.state in _VERDICTS:
+            return await self._ended(start, limit)
+        return await self._scored(start, limit)
 
-    async def _scored(self, spot: Spot, limit: int) -> Look:
-        kind, skip = _SCORED[spot.state]
-        score, member = spot.position or ("", "")
+    async def _scored(self, start: PageCursor, limit: int) -> FoundIds:
+        kind, skip = _SCORED[start.state]
+        score, member = start.position or ("", "")
         rows = await self._keyspace.run(
-            "find_scored", kind=kind, name=spot.queue, score=score, member=member, limit=limit
+            "find_scored", kind=kind, name=start.queue, score=score, member=member, limit=limit
         )
-        found = [(name[skip:], spot.at(mark, name)) for name, mark in zip(rows[::2], rows[1::2], strict=True)]
-        return Look(found, found[-1][1] if len(found) == limit else None)
+        found = [(name[skip:], start.at(mark, name)) for name, mark in zip(rows[::2], rows[1::2], strict=True)]
+        return FoundIds(found, found[-1][1] if len(found) == limit else None)
 
-    async def _ready(self, spot: Spot, limit: int) -> Look:
-        priority, position = spot.position or (0, 0)
+    async def _ready(self, start: PageCursor, limit: int) -> FoundIds:
+        priority, position = start.position or (0, 0)
         done, last, at, rows = await self._keyspace.run(
-            "find_ready", queue=spot.queue, priority=priority, position=position, limit=limit
+            "find_ready", queue=start.queue, priority=priority, position=position, limit=limit
         )
         found = [
-            (id, spot.at(int(each), int(place) + 1))
-            for each, place, id in zip(rows[::3], rows[1::3], rows[2::3], strict=True)  # noqa: A001
+            (id, start.at(int(each), int(index) + 1))
+            for each, index, id in zip(rows[::3], rows[1::3], rows[2::3], strict=True)  # noqa: A001
         ]
-        return Look(found, None if done == b"1" else spot.at(int(last), int(at)))
+        return FoundIds(found, None if done == b"1" else start.at(int(last), int(at)))
 
-    async def _ended(self, spot: Spot, limit: int) -> Look:
-        done, going_on, rows = await self._keyspace.run(
-            "find_ended", queue=spot.queue, verdict=_VERDICTS[spot.state], limit=limit, positions=spot.position
+    async def _ended(self, start: PageCursor, limit: int) -> FoundIds:
+        done, next_positions, rows = await self._keyspace.run(
+            "find_ended", queue=start.queue, verdict=_VERDICTS[start.state], limit=limit, positions=start.position
         )
-        places = dict(zip(spot.position[::2], spot.position[1::2], strict=True))
+        positions = dict(zip(start.position[::2], start.position[1::2], strict=True))
         found = []
-        for shelf, place, id in zip(rows[::3], rows[1::3], rows[2::3], strict=True):  # noqa: A001
-            places[int(shelf)] = int(place)
-            found.append((id, spot.at(*_flat(places))))
-        return Look(found, None if done == b"1" else spot.at(*map(int, going_on)))
+        for group, index, id in zip(rows[::3], rows[1::3], rows[2::3], strict=True):  # noqa: A001
+            positions[int(group)] = int(index)
+            found.append((id, start.at(*_flat(positions))))
+        return FoundIds(found, None if done == b"1" else start.at(*map(int, next_positions)))
 
 
-def _flat(places: dict[Any, Any]) -> list[Any]:
-    return [number for pair in places.items() for number in pair]
+def _flat(positions: dict[Any, Any]) -> list[Any]:
+    return [number for pair in positions.items() for number in pair]
 
 
-def _cursor(spot: Spot) -> str:
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(spot)).decode()
-
-
-def _spot(cursor: str) -> Spot:
-    try:
-        return msgspec.msgpack.decode(base64.urlsafe_b64decode(cursor), type=Spot)
-    except (msgspec.DecodeError, binascii.Error, ValueError) as error:
-        raise InvalidOption("cursor", cursor, "give the cursor of the page before, unchanged") from error
+def _decoded(cursor: str) -> PageCursor:
+    start = position_of(cursor, PageCursor)
+    pattern: tuple[int | bytes, ...] = (0, 0) if start.state is State.READY else (b"", b"")
+    if start.state in _VERDICTS:
+        pattern = (0,) * (len(start.position) // 2 * 2)
+    if start.position and not is_like(start.position, pattern):
+        raise refused(cursor)
+    return start

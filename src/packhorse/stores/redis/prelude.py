@@ -1,99 +1,73 @@
-"""What all scripts stand on, cut down to what one verb uses: setting up the rest would cost it time in every call.
+"""The prelude: what scripts share, in parts.
 
-The prelude comes in parts. The header of a part names what it gives to those behind it (``-- gives: key int``); all
-else it holds is its own. A part is a row of statements that begin at the left border. Most make names; one that makes
-none belongs to the one before it.
+A script gets only the parts it needs, since setting up a part takes time at each call. A file of the prelude holds parts
+that share their locals. The header of a part has its name, the names it gives to scripts and to other files, and the
+parts it needs itself::
+
+    -- part: free_and_deliver
+    -- gives: free_unique free_and_deliver
+    -- needs: builtins hex record_of
+
+The header of a script names the parts it needs in the same way. A test compares headers with the words that are used.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-_GIVES = re.compile(r"^-- gives: (.+)$", re.MULTILINE)
-_START = re.compile(r"^(?=[A-Za-z_])(?!end\b)", re.MULTILINE)
-_MADE = re.compile(r"(?:local )?(?:function (\w+)\(|(\w+(?:, \w+)*)(?: =| --|$))", re.MULTILINE)
-_SKIPPED = re.compile(r"--.*$|'(?:[^'\\]|\\.)*'", re.MULTILINE)
-_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-
-
-class Statement(msgspec.Struct, frozen=True):
-    """A piece of a part: the names it makes and the words it has."""
-
-    makes: frozenset[str]
-    words: frozenset[str]
-    text: str
+_PART = re.compile(r"^-- part: (\w+)\n", re.MULTILINE)
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A part of the prelude: its own locals end with it, for Lua knows no more than 200 at once."""
+    """A part of the prelude with its header."""
 
+    name: str
     gives: tuple[str, ...]
-    statements: tuple[Statement, ...]
-
-    def written(self, needed: set[Statement]) -> str:
-        """The part with no more than the statements that are needed, or nothing.
-
-        It is a function: what it has from the parts before it is then looked up once, and not by each of its functions.
-        """
-        kept = [statement for statement in self.statements if statement in needed]
-        if not kept:
-            return ""
-        made = {name for statement in kept for name in statement.makes}
-        gives = ", ".join(name for name in self.gives if name in made)
-        return f"local {gives};\n(function()\n{''.join(statement.text for statement in kept)}end)()\n"
+    needs: tuple[str, ...]
+    text: str
 
 
 class Prelude:
-    """The parts, of which every verb gets what it needs."""
+    """All parts, by name and by file."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._parts = [_part(text) for text in texts]
-        given = {
-            name: statement
-            for part in self._parts
-            for statement in part.statements
-            for name in statement.makes
-            if name in part.gives
-        }
-        self._seen_by = {
-            statement: given | {name: own for own in part.statements for name in own.makes}
-            for part in self._parts
-            for statement in part.statements
-        }
-        self._given = given
+        self.files = [parts_of(text) for text in texts]
+        self._parts = {part.name: part for parts in self.files for part in parts}
 
-    def for_verb(self, text: str) -> str:
-        """The statements that make what a verb uses, those that these use too, as they stand in the parts."""
-        needed: set[Statement] = set()
-        left = _used(_words(text), self._given)
+    def for_script(self, needs: Iterable[str]) -> str:
+        """Return the text of these parts and of all that they need, in the order of the files."""
+        needed: set[str] = set()
+        left = list(needs)
         while left:
-            statement = left.pop()
-            if statement not in needed:
-                needed.add(statement)
-                left += _used(statement.words, self._seen_by[statement])
-        return "".join(part.written(needed) for part in self._parts)
+            name = left.pop()
+            if name not in needed:
+                needed.add(name)
+                left += self._parts[name].needs
+        return "".join(_joined([part for part in parts if part.name in needed]) for parts in self.files)
 
 
-def _used(words: frozenset[str], makers: Mapping[str, Statement]) -> list[Statement]:
-    return [makers[word] for word in words & makers.keys()]
+def parts_of(text: str) -> list[Part]:
+    """Return the parts of a file."""
+    _, *fields = _PART.split(text)
+    return [
+        Part(name, header(body, "gives"), header(body, "needs"), body)
+        for name, body in zip(fields[::2], fields[1::2], strict=True)
+    ]
 
 
-def _part(text: str) -> Part:
-    pieces: list[str] = []
-    for piece in _START.split(text)[1:]:
-        if _MADE.match(piece):
-            pieces.append(piece)
-        else:
-            pieces[-1] += piece
-    return Part(tuple(" ".join(_GIVES.findall(text)).split()), tuple(map(_statement, pieces)))
+def header(text: str, word: str) -> tuple[str, ...]:
+    """Return the names in all header lines ``-- word: name name``."""
+    return tuple(" ".join(re.findall(rf"^-- {word}: (.+)$", text, re.MULTILINE)).split())
 
 
-def _statement(text: str) -> Statement:
-    found = _MADE.match(text)
-    assert found is not None
-    return Statement(frozenset((found[1] or found[2]).split(", ")), _words(text), text)
+def _joined(parts: Sequence[Part]) -> str:
+    """Return the parts of one file as a function that sets the locals it gives.
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(_SKIPPED.sub("", text)))
+    As a function it looks up once what it uses of other files, not again for each of its closures. Its own locals end
+    with it, because Lua allows no more than 200 at a time.
+    """
+    if not parts:
+        return ""
+    gives = ", ".join(name for part in parts for name in part.gives)
+    return f"local {gives};\n(function()\n{''.join(part.text for part in parts)}end)()\n"

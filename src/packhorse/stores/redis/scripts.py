@@ -1,12 +1,13 @@
-"""Scripts live in ``.lua`` files, one a verb, and are known by the name of their file.
+"""Load the scripts from their ``.lua`` files, one file for each verb.
 
-The header of a verb names its arguments: ``-- args: limit keep targets:1``. Python calls with those names; the loader
-binds them to locals of the script, behind the common prelude. A plain name is one value. A name with a width stands
-for a list of rows and is given as one flat sequence; it travels flat after the number of its rows. Two values come
-before all others: the moment, empty where the server's clock rules, and whether events are wanted.
+The header of a script names the parts of the prelude it needs (``-- needs: call key``, see prelude.py) and its arguments
+(``-- args: limit keep targets:1``). Python passes arguments by these names; the loader binds them to locals behind the
+prelude. A plain name is one value. A name with a width is a list of rows, passed as one flat sequence and sent as the
+number of rows and their values. Two values precede all others: the time, empty if the server's clock rules, and
+whether events are recorded.
 
-A verb may have a short way for plain jobs, in ``plain/`` under the same name and with the same arguments. It answers, or
-it comes to its end with nothing written, and the verb begins.
+A verb may have a fast path for plain jobs in ``plain/``, under the same name and with the same arguments. The fast path
+either answers, or writes nothing and lets the script of the verb run.
 """
 
 import hashlib
@@ -14,46 +15,47 @@ import re
 from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import msgspec
 
-from packhorse.stores.redis.prelude import Prelude
+from packhorse.stores.redis.constants import Constants
+from packhorse.stores.redis.prelude import Prelude, header
 
 PRELUDE = (
     "call",
     "basics",
-    "asks",
-    "mirrors",
+    "claims",
+    "cache",
     "rows",
-    "places",
+    "moves",
     "records",
     "streams",
-    "ends",
-    "births",
+    "ended",
+    "create",
     "effects",
-    "mending",
+    "repair",
 )
 _PACKAGE = "packhorse.stores.redis"
-_ARGUMENTS = re.compile(r"^-- args: (.+)$", re.MULTILINE)
 _BORDER = re.compile(r"\b(commit|conclude)\w*\(")
 _STEP = "-- the step\n"
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One argument of a script; with a width it is a list of rows."""
+    """An argument of a script; with a width it is a list of rows."""
 
     name: str
     width: int = 0
 
     @property
     def binding(self) -> str:
-        """The line of Lua that makes it a local."""
+        """Return the line of Lua that binds it to a local."""
         return f"local {self.name} = " + (f"rows({self.width})" if self.width else "argument()")
 
 
 class Script(msgspec.Struct, frozen=True, dict=True):
-    """One verb: its text with the prelude, and how to call it."""
+    """The script of a verb: its text with the prelude, and its parameters."""
 
     name: str
     text: str
@@ -62,11 +64,11 @@ class Script(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def sha(self) -> str:
-        """By what the server knows the script."""
+        """The checksum by which the server knows the script."""
         return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
     def arguments(self, given: Mapping[str, Any]) -> list[Any]:
-        """The values in the order of the header."""
+        """Return the values in the order of the header."""
         if len(given) != len(self.parameters):
             raise TypeError(f"{self.name} takes {[parameter.name for parameter in self.parameters]}, not {list(given)}")
         values: list[Any] = []
@@ -81,22 +83,17 @@ class Script(msgspec.Struct, frozen=True, dict=True):
 
 
 class Scripts:
-    """All scripts by name. Another text in place of ``call.lua`` watches or disturbs every command they send."""
+    """All scripts by name; tests pass a text in place of ``call.lua`` to make commands fail."""
 
     def __init__(self, call: str | None = None) -> None:
         folder = files(_PACKAGE) / "lua"
-        parts = {name: (folder / "prelude" / f"{name}.lua").read_text(encoding="utf-8") for name in PRELUDE}
+        self._constants = Constants((folder / "prelude" / "constants.lua").read_text(encoding="utf-8"))
+        parts = {name: self._constants.fill(text) for name, text in _texts(folder / "prelude").items()}
         if call is not None:
             parts["call"] = call
-        self._prelude = Prelude(parts.values())
-        verbs = {
-            path.name.removesuffix(".lua"): path.read_text(encoding="utf-8")
-            for path in folder.iterdir()
-            if path.name.endswith(".lua")
-        }
-        self._short = {
-            path.name.removesuffix(".lua"): path.read_text(encoding="utf-8") for path in (folder / "plain").iterdir()
-        }
+        self._prelude = Prelude(parts[name] for name in PRELUDE)
+        verbs = _texts(folder)
+        self._fast_paths = _texts(folder / "plain")
         self._migrate = verbs["migrate"]
         self._scripts = {name: self._script(name, verb) for name, verb in verbs.items()}
 
@@ -105,31 +102,41 @@ class Scripts:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every script there is."""
+        """The names of all scripts."""
         return frozenset(self._scripts)
 
     def with_step(self, text: str) -> Script:
-        """The script that takes one step of the layout."""
+        """Return the script that takes a step of the layout."""
         return self._script("migrate", self._migrate.replace(_STEP, text))
 
     def _script(self, name: str, verb: str) -> Script:
-        parameters = tuple(_parameter(word) for header in _ARGUMENTS.findall(verb) for word in header.split())
+        parameters = tuple(map(_parameter, header(verb, "args")))
         text = self._bound(parameters, verb)
-        if short := self._short.get(name):
-            # The whole verb is a function that is not even set up unless the short way leads to it.
-            text = f"{self._bound(parameters, short)}return (function()\n{text}\nend)()\n"
+        if fast_path := self._fast_paths.get(name):
+            # The script of the verb is a function, so that it is set up only if the fast path does not answer.
+            text = f"{self._bound(parameters, fast_path)}return (function()\n{text}\nend)()\n"
         return Script(name, text, parameters, bool(_BORDER.search(verb)))
 
     def _bound(self, parameters: tuple[Parameter, ...], verb: str) -> str:
-        """A verb behind what it needs of the prelude and the locals that are its arguments."""
-        body = "\n".join((*(parameter.binding for parameter in parameters), verb))
-        return self._prelude.for_verb(body) + body
+        """Return a script behind its parts of the prelude and the locals of its arguments."""
+        body = "\n".join((*(parameter.binding for parameter in parameters), self._constants.fill(verb)))
+        needs = (*header(verb, "needs"), *(("arguments",) if parameters else ()))
+        return self._prelude.for_script(needs) + body
 
 
 @cache
 def shipped() -> Scripts:
-    """The scripts as they are, read once."""
+    """Return the scripts of this release, read once."""
     return Scripts()
+
+
+def _texts(folder: Traversable) -> dict[str, str]:
+    """Return the text of each file of Lua in a folder, by name."""
+    return {
+        path.name.removesuffix(".lua"): path.read_text(encoding="utf-8")
+        for path in folder.iterdir()
+        if path.name.endswith(".lua")
+    }
 
 
 def _parameter(word: str) -> Parameter:

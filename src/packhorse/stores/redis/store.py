@@ -8,24 +8,23 @@ from typing import NoReturn
 from packhorse.errors import NoTransactions
 from packhorse.model.clock import Clock
 from packhorse.model.finding import Finding
-from packhorse.model.layout import Step
-from packhorse.model.lease import Exchange
-from packhorse.stores.contract import Leaving, Topic
-from packhorse.stores.redis import examine, layout, wakes
-from packhorse.stores.redis.fleet import Fleet
-from packhorse.stores.redis.jobs import Jobs
+from packhorse.model.layout import MigrationStep
+from packhorse.stores.contract import Topic
+from packhorse.stores.redis import diagnostics, layout, wakes
+from packhorse.stores.redis.fleet import RedisFleet
+from packhorse.stores.redis.jobs import RedisJobs
 from packhorse.stores.redis.keyspace import Keyspace
-from packhorse.stores.redis.mending import Mending
-from packhorse.stores.redis.queues import Queues
-from packhorse.stores.redis.records import Records
+from packhorse.stores.redis.queues import RedisQueues
+from packhorse.stores.redis.records import RedisRecords
+from packhorse.stores.redis.repair import Repair
 from packhorse.stores.redis.scripts import Scripts
-from packhorse.stores.redis.streams import Streams
-from packhorse.stores.redis.wakes import Bell
-from packhorse.stores.sql.migrate import standing
+from packhorse.stores.redis.streams import RedisStreams
+from packhorse.stores.redis.wakes import Broadcast, RedisParkedClaims
+from packhorse.stores.sql.migrate import status
 
 
 class RedisStore:
-    """All state in the keys of one namespace on one server."""
+    """A store whose state is in the keys of one namespace on one server."""
 
     def __init__(
         self,
@@ -38,19 +37,20 @@ class RedisStore:
     ) -> None:
         self._make = partial(RedisStore, url, namespace=namespace, clock=clock, events=events, scripts=scripts)
         self._keyspace = Keyspace(url, namespace=namespace, clock=clock, events=events, scripts=scripts)
-        self.jobs = Jobs(self._keyspace)
-        self.queues = Queues(self._keyspace)
-        self.records = Records(self._keyspace)
-        self.streams = Streams(self._keyspace)
-        self.fleet = Fleet(self._keyspace)
-        self._mending = Mending(self._keyspace)
-        self._bells = {
-            Topic.WORK: Bell(lambda: wakes.work(self._keyspace)),
-            Topic.ENDS: Bell(lambda: wakes.ends(self._keyspace)),
+        self.jobs = RedisJobs(self._keyspace)
+        self.queues = RedisQueues(self._keyspace)
+        self.records = RedisRecords(self._keyspace)
+        self.streams = RedisStreams(self._keyspace)
+        self.fleet = RedisFleet(self._keyspace)
+        self.parked_claims = RedisParkedClaims(self._keyspace)
+        self._repair = Repair(self._keyspace)
+        self._broadcasts = {
+            Topic.WORK: Broadcast(lambda: wakes.work(self._keyspace)),
+            Topic.ENDS: Broadcast(lambda: wakes.ends(self._keyspace)),
         }
 
     async def open(self) -> None:
-        """Connect, and refuse a layout that is missing, too old or newer than this release, saying what to do."""
+        """Connect, and refuse a layout that this release cannot work with, saying what to do."""
         self._keyspace.connections.open()
         try:
             await layout.check_settings(self._keyspace)
@@ -60,29 +60,30 @@ class RedisStore:
             raise
 
     async def close(self) -> None:
-        """Let go of everything; a closed store refuses calls, and closing twice is harmless."""
-        for bell in self._bells.values():
-            await bell.stop()
+        """Close all connections; a closed store refuses calls, and closing twice is harmless."""
+        for broadcast in self._broadcasts.values():
+            await broadcast.stop()
+        await self.streams.close()
         await self._keyspace.connections.close()
 
     async def migrate(self) -> list[str]:
-        """Bring the layout up to date and answer the names of the steps taken."""
+        """Bring the layout up to date and return the names of the steps taken."""
         async with self._connected():
             return await layout.take_steps(self._keyspace)
 
-    async def steps(self) -> list[Step]:
-        """Answer the steps of the layout in order, each with its text and how it stands."""
+    async def steps(self) -> list[MigrationStep]:
+        """Return the steps of the layout in order, each with its text and state."""
         async with self._connected():
-            return standing(layout.steps(), await layout.taken_steps(self._keyspace))
+            return status(layout.steps(), await layout.taken_steps(self._keyspace))
 
     async def examine(self) -> list[Finding]:
-        """Answer what is in force on the server."""
+        """Return findings about the server."""
         async with self._connected():
-            return await examine.findings(self._keyspace.connections)
+            return await diagnostics.findings(self._keyspace.connections)
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[None]:
-        """Let calls through for a while, also if the store is not open."""
+        """Accept calls for a while, even if the store is not open."""
         connections = self._keyspace.connections
         was_closed = connections.is_closed()
         connections.open()
@@ -93,28 +94,24 @@ class RedisStore:
                 await connections.close()
 
     async def ping(self) -> int:
-        """Answer with the store's time."""
+        """Return the store's time."""
         return await self._keyspace.now()
 
-    def twin(self) -> "RedisStore":
-        """Answer a second store of the same place, with connections of its own."""
+    def clone(self) -> "RedisStore":
+        """Return another store of the same namespace, with connections of its own."""
         return self._make()
 
     def transaction(self, limit: int) -> NoReturn:  # noqa: ARG002
-        """Refuse: what a handler writes elsewhere cannot be committed with what is stored here."""
+        """Refuse: writes of a handler to a database cannot be committed with what is stored here."""
         raise NoTransactions(
             "a store on Redis has none; keep the store in the database that the handler writes to (SQLite or PostgreSQL), "
-            "or write without transaction= and let current().idempotency_key tell a repeat"
+            "or write without transaction= and use current().idempotency_key to recognize a repeat"
         )
 
     async def maintain(self) -> list[str]:
-        """Put right what was touched by hand, and answer what that was: use leaves nothing behind."""
-        return await self._mending.look()
+        """Repair what was changed by hand, and return what that was."""
+        return await self._repair.run_if_due()
 
-    def wakes(
-        self, topic: Topic, leaving: Leaving | None = None, worker: bytes | None = None
-    ) -> AsyncIterator[Exchange | None]:
-        """Yield whenever there may be something to look for; hints may be missed or come for nothing."""
-        if topic is Topic.WORK and leaving is not None:
-            return wakes.work(self._keyspace, leaving, worker)
-        return self._bells[topic].heard()
+    def wakes(self, topic: Topic) -> AsyncIterator[None]:
+        """Yield when there may be work or ended jobs; hints may be missed or come without a cause."""
+        return self._broadcasts[topic].listen()

@@ -1,1 +1,1 @@
-"""Said once for both SQL stores: statements by name, parameters, rows, migrations."""
+"""Shared by both SQL stores: statements by name, parameters, rows, migrations."""

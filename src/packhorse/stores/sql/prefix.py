@@ -1,10 +1,10 @@
 """Ranges of keys by prefix, without patterns: what a user writes is never a wildcard."""
 
-from packhorse.model import caps
+from packhorse.model import limits
 
-_LAST = 0x10FFFF
+_LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
-_ABOVE_ALL = chr(_LAST) * (caps.KEY // 4 + 1)
+_ABOVE_ALL = chr(_LAST_CODE_POINT) * (limits.KEY // 4 + 1)
 
 
 def between(prefix: str, cursor: str) -> tuple[str, str]:
@@ -18,7 +18,7 @@ def between(prefix: str, cursor: str) -> tuple[str, str]:
 def _above(prefix: str) -> str:
     for end in range(len(prefix), 0, -1):
         point = ord(prefix[end - 1])
-        if point < _LAST:
+        if point < _LAST_CODE_POINT:
             above = point + 1
             if above in _SURROGATES:
                 above = _SURROGATES.stop

@@ -4,7 +4,8 @@ import re
 
 from packhorse.errors import InvalidOption
 
-SPACE = r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+# SQLite takes a byte order mark as a space.
+SPACE = r"(?:\s|\ufeff|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _STEERING = re.compile(
     rf"{SPACE}(BEGIN|START|COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
     re.IGNORECASE | re.DOTALL,
@@ -30,5 +31,5 @@ def refuse_steering(sql: str) -> None:
             "statement",
             "SET TRANSACTION",
             "the transaction settles the job, for which it must be READ COMMITTED and able to write; lock the rows you "
-            "read where you need more (FOR UPDATE)",
+            "read (FOR UPDATE) if you need more",
         )

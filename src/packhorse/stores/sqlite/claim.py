@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from packhorse.model.event import Change
 from packhorse.model.ids import Token
 from packhorse.model.job import State
-from packhorse.model.lease import Ask, Exchange, Lease, Settlement
+from packhorse.model.lease import ClaimRequest, Exchange, Lease, Settlement
 from packhorse.model.outcome import Again
 from packhorse.stores.sqlite.lanes import admit_due
-from packhorse.stores.sqlite.place import Flag, Spot, facts, leave
-from packhorse.stores.sqlite.settle import Settling
-from packhorse.stores.sqlite.step import SQL, Step, Unreadable, as_json
+from packhorse.stores.sqlite.places import Flag, PlacedJob, facts, leave
+from packhorse.stores.sqlite.settle import SettlementWriter
+from packhorse.stores.sqlite.unit_of_work import SQL, UnitOfWork, UnreadableText, as_json
 
 Row = tuple[Any, ...]  # seq, priority, since, number, attempt, lost, flags, then what the record says
 PAYLOAD, HEADERS = 9, 10  # where these stand in a row
@@ -29,9 +29,9 @@ class Claim(NamedTuple):
     next_due: int | None
 
 
-def claim(step: Step, ask: Ask) -> Claim:
+def claim(step: UnitOfWork, ask: ClaimRequest) -> Claim:
     """Lease ready jobs; the same ask again gives what it still holds."""
-    token, number, fence = step.row(SQL.last_ask, ask.worker) or (None, 0, 0)
+    token, number, fence = step.row(SQL.last_claim_request, ask.worker) or (None, 0, 0)
     giving = _giving(step, ask)
     if token == ask.token:  # never anew: an old holder must not share a token with a new one
         return Claim(_held(step, ask, fence), *_outlook(step, ask, giving))
@@ -46,16 +46,16 @@ def claim(step: Step, ask: Ask) -> Claim:
     return Claim(tuple(leases), *_outlook(step, ask, giving))
 
 
-def nothing(step: Step, ask: Ask) -> Exchange | None:
+def nothing(step: UnitOfWork, ask: ClaimRequest) -> Exchange | None:
     """The answer to an ask for which there is nothing, found by looking only; None if there may be something."""
-    last = step.row(SQL.last_ask, ask.worker)
+    last = step.row(SQL.last_claim_request, ask.worker)
     more, next_due = _outlook(step, ask, _giving(step, ask))
     if more or ask.again or (last is not None and last[0] == ask.token):
         return None
     return Exchange((), (), False, next_due, step.now)
 
 
-def _outlook(step: Step, ask: Ask, giving: set[str]) -> tuple[bool, int | None]:
+def _outlook(step: UnitOfWork, ask: ClaimRequest, giving: set[str]) -> tuple[bool, int | None]:
     """Whether the asked queues have ready work left, and when their next job falls due."""
     more, dues = False, []
     for share in ask.shares:
@@ -67,12 +67,12 @@ def _outlook(step: Step, ask: Ask, giving: set[str]) -> tuple[bool, int | None]:
     return more, min(dues, default=None)
 
 
-def _giving(step: Step, ask: Ask) -> set[str]:
+def _giving(step: UnitOfWork, ask: ClaimRequest) -> set[str]:
     """The asked queues that are not paused."""
     return {share.queue for share in ask.shares}.difference(name for (name,) in step.rows(SQL.paused))
 
 
-def _shared_out(step: Step, ask: Ask, giving: set[str], fence: int) -> list[Lease]:
+def _shared_out(step: UnitOfWork, ask: ClaimRequest, giving: set[str], fence: int) -> list[Lease]:
     """Each queue its share; what one cannot fill goes to the others, up to their most."""
     for queue in giving:
         come_due(step, queue)
@@ -83,7 +83,7 @@ def _shared_out(step: Step, ask: Ask, giving: set[str], fence: int) -> list[Leas
         left -= len(got[share.queue])
     for share in ask.shares:
         full = len(got[share.queue]) == share.count
-        extra = left if share.most is None else min(left, share.most - share.count)
+        extra = left if share.limit is None else min(left, share.limit - share.count)
         if full and extra > 0 and share.queue in giving:
             more = _take(step, ask, share.queue, extra, room)
             got[share.queue] += more
@@ -99,21 +99,21 @@ def _order(found: tuple[Row, str]) -> Row:
     return found[0][1:4]
 
 
-def come_due(step: Step, queue: str) -> None:
+def come_due(step: UnitOfWork, queue: str) -> None:
     """Move jobs whose moment has come on to ready, at most 500."""
     rows = step.rows(SQL.due_now, queue, step.now)
     if not rows:
         return
-    spots = [(Spot(seq, queue, priority, *rest), since) for seq, _, queue, priority, since, *rest in rows]
-    asking = [(spot, since) for spot, since in spots if spot.flags & (Flag.LANE | Flag.SLOT) == Flag.LANE]
-    if plain := [spot.seq for spot, _ in spots if spot.flags & (Flag.LANE | Flag.SLOT) != Flag.LANE]:
+    placed_jobs = [(PlacedJob(seq, queue, priority, *rest), since) for seq, _, queue, priority, since, *rest in rows]
+    asking = [(placed, since) for placed, since in placed_jobs if placed.flags & (Flag.LANE | Flag.SLOT) == Flag.LANE]
+    if plain := [placed.seq for placed, _ in placed_jobs if placed.flags & (Flag.LANE | Flag.SLOT) != Flag.LANE]:
         step.run(SQL.ready_due, as_json(plain))
         step.count(queue, State.READY, len(plain))
         step.work = True
-    leave(step, State.SCHEDULED, [spot for spot, _ in spots])
+    leave(step, State.SCHEDULED, [placed for placed, _ in placed_jobs])
     if asking:
-        admit_due(step, asking, facts(step, [spot.seq for spot, _ in asking]))
-        asked = {spot.seq for spot, _ in asking}
+        admit_due(step, asking, facts(step, [placed.seq for placed, _ in asking]))
+        asked = {placed.seq for placed, _ in asking}
         step.run(SQL.number_laned, as_json([row[:2] for row in rows if row[0] in asked]))
 
 
@@ -138,7 +138,7 @@ class Room:
         return len(sizes)
 
 
-def _take(step: Step, ask: Ask, queue: str, count: int, room: Room) -> list[Row]:
+def _take(step: UnitOfWork, ask: ClaimRequest, queue: str, count: int, room: Room) -> list[Row]:
     """Lease jobs of a queue that fit, and read few that do not: some at first, then several times as many."""
     taken: list[Row] = []
     wanted = min(count, READ_FIRST)
@@ -154,29 +154,29 @@ def _take(step: Step, ask: Ask, queue: str, count: int, room: Room) -> list[Row]
     return taken
 
 
-def _took(step: Step, ask: Ask, queue: str, rows: Sequence[Row]) -> None:
+def _took(step: UnitOfWork, ask: ClaimRequest, queue: str, rows: Sequence[Row]) -> None:
     step.run(SQL.lease, queue, len(rows), step.now, step.now + ask.lease, ask.token, ask.worker)
     step.run(SQL.leave_head, queue, *rows[-1][1:4])
     step.count(queue, State.READY, -len(rows))
     step.count(queue, State.RUNNING, len(rows))
     if starting := [row[0] for row in rows if row[6] & Flag.STARTED]:
-        step.run(SQL.free_uniques, as_json(starting))
+        step.run(SQL.free_unique_keys, as_json(starting))
 
 
 def _lease(token: Token, claimed: int, until: int, fence: int, queue: str, row: Sequence[Any]) -> Lease:
-    seq, priority, _, _, attempt, lost, _, job, task, payload, headers, born, lane, parent = row
+    seq, priority, _, _, attempt, lost, _, job, task, payload, headers, enqueued_at, lane, parent = row
     return Lease(
         id=job, token=token, until=until, task=task, queue=queue, payload=payload, headers=headers,
-        priority=priority, attempt=attempt, lost=lost, born=born, lane=lane, parent=parent, claimed=claimed,
-        ref=seq, fence=fence, fault="" if type(task) is str and type(lane) is not Unreadable else _FAULT,
+        priority=priority, attempt=attempt, lost=lost, enqueued_at=enqueued_at, lane=lane, parent=parent, claimed=claimed,
+        ref=seq, fence=fence, fault="" if type(task) is str and type(lane) is not UnreadableText else _FAULT,
     )  # fmt: skip
 
 
-def _held(step: Step, ask: Ask, fence: int) -> tuple[Lease, ...]:
+def _held(step: UnitOfWork, ask: ClaimRequest, fence: int) -> tuple[Lease, ...]:
     """The leases of an ask that are still held; those that do not fit in its bytes any more are made ready again."""
     rows = step.rows(SQL.leases_by_token, ask.token)
     leases = [_lease(ask.token, claimed, until, fence, queue, row) for queue, claimed, until, *row in rows]
     fit = Room(ask.max_bytes).fitting([len(lease.payload) + len(lease.headers) for lease in leases])
     if over := leases[fit:]:
-        Settling(step, over).all([Settlement(lease, Again(charged=False)) for lease in over])
+        SettlementWriter(step, over).all([Settlement(lease, Again(charged=False)) for lease in over])
     return tuple(leases[:fit])

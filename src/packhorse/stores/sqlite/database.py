@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import TypeVar
 
 from packhorse.errors import DurabilityNotMet, StoreClosed
-from packhorse.model.caps import SECOND
 from packhorse.model.clock import SYSTEM, Clock
-from packhorse.stores.sqlite.file import BUSY_SECONDS, FLOOR, File
+from packhorse.model.limits import SECOND
+from packhorse.stores.sqlite.call_queue import CallQueue, PendingCall, answer
+from packhorse.stores.sqlite.errors import busy, translated, unopened
+from packhorse.stores.sqlite.file import BUSY_SECONDS, MIN_VERSION, File
 from packhorse.stores.sqlite.forks import FORKS
-from packhorse.stores.sqlite.hold import Gate, Hold
-from packhorse.stores.sqlite.line import Call, Line, answer
-from packhorse.stores.sqlite.merging import Merging, undo
-from packhorse.stores.sqlite.step import SQL, Step
-from packhorse.stores.sqlite.translate import busy, translated, unopened
-from packhorse.stores.sqlite.wakes import Wakes
+from packhorse.stores.sqlite.held_writer import HeldWriter, ReopenableEvent
+from packhorse.stores.sqlite.unit_of_work import SQL, UnitOfWork
+from packhorse.stores.sqlite.wakes import SQLiteWakes
+from packhorse.stores.sqlite.write_batch import WriteBatch, undo
 
 T = TypeVar("T")
 
 MERGED_CALLS = 500
-REFUSED_PAUSE = 0.001  # seconds between two tries of a writer that another program keeps waiting
-FORK_LOOK = 0.05  # seconds that a fork waits for the writer's turn before it looks who has it
+RETRY_EVERY_SECONDS = 0.001  # between two tries of a writer that another program keeps waiting
+FORK_WAIT_SECONDS = 0.05  # that a fork waits for the writer's turn before it looks who has it
 
 
-class Database:
+class SQLiteDatabase:
     """Runs verbs as steps of a transaction. ``clock`` is given by tests; without it the machine's clock rules."""
 
     def __init__(self, file: File, *, clock: Clock | None, events: bool) -> None:
@@ -42,25 +42,25 @@ class Database:
         # Whoever is in the file holds one of these, and a fork waits for all of them; taken in this order.
         self._life_turn = threading.RLock()  # opening and closing, on whatever loop
         self._write_turn, self._read_turn, self._script_turn = threading.RLock(), threading.RLock(), threading.RLock()
-        self.wakes = Wakes(file)
-        self.merging = Merging(file, self.wakes, clock=clock or SYSTEM, events=events)
+        self.wakes = SQLiteWakes(file)
+        self.write_batch = WriteBatch(file, self.wakes, clock=clock or SYSTEM, events=events)
         self._writing: sqlite3.Connection | None = None
         self._reading: sqlite3.Connection | None = None
         self._held: sqlite3.Connection | None = None  # apart, for what the user's statements leave behind
-        self._holder: Hold | None = None  # who has the writer
-        self._frozen: Hold | None = None  # the holder in whose transaction the process forks
+        self._holder: HeldWriter | None = None  # who has the writer
+        self._frozen: HeldWriter | None = None  # the holder in whose transaction the process forks
         self._pause = threading.Event()  # never set: something to wait on
-        self._gate = Gate()  # memory has one connection: while it is held, calls wait
-        self._writer: Line | None = None
-        self._reader: Line | None = None
+        self._gate = ReopenableEvent()  # memory has one connection: while it is held, calls wait
+        self._writer: CallQueue | None = None
+        self._reader: CallQueue | None = None
         self._users = 0
 
     # -- opening and closing
 
     def connect(self) -> None:
         """Open the file (or memory) for writing; threads come with ``start``."""
-        if sqlite3.sqlite_version_info < FLOOR:
-            floor = ".".join(map(str, FLOOR))
+        if sqlite3.sqlite_version_info < MIN_VERSION:
+            floor = ".".join(map(str, MIN_VERSION))
             raise DurabilityNotMet(
                 f"SQLite {sqlite3.sqlite_version} is too old, {floor} is needed: use a newer Python build"
             )
@@ -80,8 +80,8 @@ class Database:
             self.connect()
             if not self.memory and self._writer is None:
                 self._reading = self._reading or self.file.connection()
-                self._writer = Line("packhorse-sqlite-writer", self._serve_writes)
-                self._reader = Line("packhorse-sqlite-reader", self._serve_reads)
+                self._writer = CallQueue("packhorse-sqlite-writer", self._serve_writes)
+                self._reader = CallQueue("packhorse-sqlite-reader", self._serve_reads)
             self._users += 1
 
     async def stop(self) -> None:
@@ -90,11 +90,11 @@ class Database:
             self._users -= 1
             if self._users:
                 return
-            lines, self._writer, self._reader = (self._writer, self._reader), None, None
+            queues, self._writer, self._reader = (self._writer, self._reader), None, None
         forked = self._pid != os.getpid()
-        for line in lines:
-            if line is not None and not forked:
-                await asyncio.to_thread(line.stop)
+        for queue in queues:
+            if queue is not None and not forked:
+                await asyncio.to_thread(queue.stop)
         self.forget()
 
     def __del__(self) -> None:
@@ -124,9 +124,9 @@ class Database:
 
     async def write(
         self,
-        work: Callable[[Step], T],
+        work: Callable[[UnitOfWork], T],
         *,
-        skip: Callable[[Step], T | None] | None = None,
+        skip: Callable[[UnitOfWork], T | None] | None = None,
         urgent: bool = False,
     ) -> T:
         """Run a verb in a transaction; if ``skip`` has an answer from a mere look, without one."""
@@ -135,29 +135,29 @@ class Database:
             if self._gate.shut:
                 await self._gate.passed()
             with self._write_turn:
-                call = Call(work, skip)
-                self.merging.serve(self._alive(self._writing), deque([call]))
+                call = PendingCall(work, skip)
+                self.write_batch.serve(self._alive(self._writing), deque([call]))
                 call.deliver()
         else:
-            call = Call(work, skip, urgent=urgent)
+            call = PendingCall(work, skip, urgent=urgent)
             self._alive(self._writer).put(call)
         return await call.future  # type: ignore[no-any-return]
 
-    async def read(self, work: Callable[[Step], T]) -> T:
+    async def read(self, work: Callable[[UnitOfWork], T]) -> T:
         """Run a look in a snapshot of its own."""
         self._alive(self._writing)
-        call = Call(work)
+        call = PendingCall(work)
         if self.memory:
             if self._gate.shut:
                 await self._gate.passed()
             with self._write_turn:
-                self.merging.look(self._alive(self._writing), call)
+                self.write_batch.look(self._alive(self._writing), call)
                 call.deliver()
         else:
             self._alive(self._reader).put(call)
         return await call.future  # type: ignore[no-any-return]
 
-    async def hold(self, hold: Hold) -> None:
+    async def hold(self, hold: HeldWriter) -> None:
         """Let an attempt have the writer when its turn has come; in memory, wait for that turn."""
         self._alive(self._writing)
         if not self.memory:
@@ -168,26 +168,26 @@ class Database:
 
     def _alive(self, part: T | None) -> T:
         if self._pid != os.getpid() and self._pid:
-            raise StoreClosed("This store was opened before a fork: open a store of its own in the child")
+            raise StoreClosed("This store was opened before a fork: open another one in the child")
         if part is None:
             raise StoreClosed("The store is not open: call `await store.open()` first")
         return part
 
-    def _serve_writes(self, line: Line) -> None:
+    def _serve_writes(self, queue: CallQueue) -> None:
         while True:
-            waiting = deque(line.take(MERGED_CALLS))
+            waiting = deque(queue.take(MERGED_CALLS))
             any_call, served = bool(waiting), None
             while waiting and served != []:
                 with self._write_turn:  # another connection after a fork
-                    served = self.merging.serve(self._alive(self._writing), waiting)
+                    served = self.write_batch.serve(self._alive(self._writing), waiting)
                 answer(served)
             if waiting:  # another program writes
-                line.put_back(waiting)
-                self._pause.wait(REFUSED_PAUSE)
-            elif not line.serve_turn() and not any_call:
+                queue.put_back(waiting)
+                self._pause.wait(RETRY_EVERY_SECONDS)
+            elif not queue.serve_turn() and not any_call:
                 return
 
-    def _serve_hold(self, hold: Hold) -> bool:
+    def _serve_hold(self, hold: HeldWriter) -> bool:
         """Lend the writer to an attempt: one transaction, of which nothing stays that was not committed inside.
 
         Answers whether that is over, or to be tried again because another program writes.
@@ -199,7 +199,7 @@ class Database:
         except Exception as error:  # noqa: BLE001 - the attempt gets it
             hold.refused = hold.refused or SYSTEM.steady()
             if busy(error) and not hold.over and SYSTEM.steady() - hold.refused < BUSY_SECONDS * SECOND:
-                self._pause.wait(REFUSED_PAUSE)
+                self._pause.wait(RETRY_EVERY_SECONDS)
                 return False
             hold.end(translated(error))
         if self.memory:
@@ -207,7 +207,7 @@ class Database:
         hold.left.open()
         return True
 
-    def _lend(self, hold: Hold) -> None:
+    def _lend(self, hold: HeldWriter) -> None:
         if not self.memory and self._held is None:
             self._held = self.file.holding()
         connection = self._alive(self._held or self._writing)
@@ -229,11 +229,11 @@ class Database:
         self._held = None
         connection.close()
 
-    def _serve_reads(self, line: Line) -> None:
-        while calls := line.take(MERGED_CALLS):
+    def _serve_reads(self, queue: CallQueue) -> None:
+        while calls := queue.take(MERGED_CALLS):
             with self._read_turn:
                 for call in calls:
-                    self.merging.look(self._alive(self._reading), call)
+                    self.write_batch.look(self._alive(self._reading), call)
             answer(calls)
 
     # -- forks
@@ -244,7 +244,7 @@ class Database:
         An attempt that has the writer may be the one that forks: its transaction stays open, between two statements.
         """
         self._life_turn.acquire()
-        while not self._write_turn.acquire(timeout=FORK_LOOK):
+        while not self._write_turn.acquire(timeout=FORK_WAIT_SECONDS):
             if (holder := self._holder) is not None and holder.freeze():
                 self._frozen = holder
                 break

@@ -28,11 +28,13 @@ def refuse_remote(path: Path, *, put_up_with: bool) -> None:
         raise DurabilityNotMet(
             f"{lost}: put it on a local disk, use Redis or PostgreSQL, or add unsafe_network=yes to the address"
         )
-    _LOG.warning("%s (unsafe_network); no promise holds: jobs may be lost, run twice, and the file be damaged", lost)
+    _LOG.warning(
+        "%s (unsafe_network); no guarantee holds: jobs may be lost or run twice, and the file may be damaged", lost
+    )
 
 
 def lies_on(path: Path) -> str:
-    """The kind of file system a path is on, or will be; nothing where that cannot be told."""
+    """The kind of file system a path is on, or will be; None if it cannot be determined."""
     folder = next(parent for parent in path.resolve().parents if parent.exists())
     return file_system(folder, MOUNTS.read_text() if MOUNTS.exists() else "")
 

@@ -6,26 +6,30 @@ from typing import Any
 
 from packhorse.model.event import Change
 from packhorse.model.ids import JobId
-from packhorse.model.job import NewJob, Receipt, State, Until
+from packhorse.model.job import PLAIN_FIELDS, NewJob, Receipt, State, Until, all_plain, sets_only
 from packhorse.model.reason import WaitReason
 from packhorse.stores.sqlite.lanes import admit
-from packhorse.stores.sqlite.place import Facts, Flag, Parked, Spot, to_waits
-from packhorse.stores.sqlite.step import SQL, Step, as_json, range_list
+from packhorse.stores.sqlite.places import Flag, JobFacts, PlacedJob, WaitEntry, to_waiting
+from packhorse.stores.sqlite.unit_of_work import SQL, UnitOfWork, as_json, range_list
+
+_independent = sets_only(*PLAIN_FIELDS, "delay", "at", "lane", "lane_limit")
 
 
-def enqueue(step: Step, jobs: Sequence[NewJob]) -> list[Receipt]:
+def enqueue(step: UnitOfWork, jobs: Sequence[NewJob]) -> list[Receipt]:
     """Store jobs, all or none, and say for each which job stands for it."""
     receipts = _plain(step, jobs)
-    if receipts is None and len(jobs) > 1 and not any(job.unique or job.parent or job.children for job in jobs):
+    if receipts is None and len(jobs) > 1 and _independent(jobs):
         receipts = _together(step, jobs)
     return [_one(step, job) for job in jobs] if receipts is None else receipts
 
 
-def _plain(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
-    """Jobs that are ready now and say nothing else, by far the most; None, with nothing written, if some are not like that."""
+def _plain(step: UnitOfWork, jobs: Sequence[NewJob]) -> list[Receipt] | None:
+    """Store plain jobs without a tenant, by far the most; None, with nothing written, if some are not like that."""
+    if not all_plain(jobs):
+        return None
     now, seq, rows = step.now, step.number, []
     for job in jobs:
-        if job.delay or job.lane or job.tenant or job.unique or job.parent or job.children or job.at > now:
+        if job.tenant is not None:
             return None
         seq += 1
         rows.append((
@@ -38,7 +42,7 @@ def _plain(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
     return _receipts(step, [job.id for job in jobs])
 
 
-def _together(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
+def _together(step: UnitOfWork, jobs: Sequence[NewJob]) -> list[Receipt] | None:
     """All jobs at once; None, with nothing written, if some id is taken."""
     now, first = step.now, step.number + 1
     known = {seq: _facts(seq, job, max(job.at, now + job.delay)) for seq, job in enumerate(jobs, first)}
@@ -51,14 +55,14 @@ def _together(step: Step, jobs: Sequence[NewJob]) -> list[Receipt] | None:
     ]  # fmt: skip
     if _written(step, SQL.add_jobs, rows) is None:
         return None
-    admit(step, [(_spot(fact), fact.due) for fact in known.values()], known)
+    admit(step, [(_placed(fact), fact.due) for fact in known.values()], known)
     return _receipts(step, [job.id for job in jobs])
 
 
-def _written(step: Step, statement: str, rows: Sequence[tuple[Any, ...]], *shared: int) -> int | None:
+def _written(step: UnitOfWork, statement: str, rows: Sequence[tuple[Any, ...]], *shared: int) -> int | None:
     """Write records, and take their numbers: the first of them; None, with nothing written, if some id is taken."""
     first = step.number + 1
-    if _buried(step, [row[1] for row in rows]):
+    if _any_tombstone(step, [row[1] for row in rows]):
         return None
     if step.put(statement, rows, *shared) != len(rows):
         step.run(SQL.take_back_jobs, first)
@@ -66,14 +70,14 @@ def _written(step: Step, statement: str, rows: Sequence[tuple[Any, ...]], *share
     return step.next(len(rows))
 
 
-def _buried(step: Step, ids: list[Any]) -> bool:
+def _any_tombstone(step: UnitOfWork, ids: list[Any]) -> bool:
     """Whether some id is that of a pruned job."""
     if len(ids) == 1:  # without JSON, which takes longer than the look
-        return step.row(SQL.buried, ids[0]) is not None
-    return step.row(SQL.any_buried, b"".join(ids), as_json(range_list(len(ids)))) is not None
+        return step.row(SQL.has_tombstone, ids[0]) is not None
+    return step.row(SQL.any_tombstone, b"".join(ids), as_json(range_list(len(ids)))) is not None
 
 
-def _ready(step: Step, first: int, queues: list[str]) -> None:
+def _ready(step: UnitOfWork, first: int, queues: list[str]) -> None:
     """Make records ready that were written just now, in the order of their numbers."""
     step.run(SQL.ready_new, first, step.number, step.now)
     step.work = True
@@ -81,12 +85,12 @@ def _ready(step: Step, first: int, queues: list[str]) -> None:
         step.count(queue, State.READY, count)
 
 
-def _receipts(step: Step, ids: list[JobId]) -> list[Receipt]:
+def _receipts(step: UnitOfWork, ids: list[JobId]) -> list[Receipt]:
     step.changed(Change.ENQUEUED, ids)
     return [Receipt(job, True) for job in ids]
 
 
-def _one(step: Step, job: NewJob) -> Receipt:
+def _one(step: UnitOfWork, job: NewJob) -> Receipt:
     if step.row(SQL.taken, job.id):
         return Receipt(job.id, False)
     if job.unique is not None and (holder := step.row(SQL.unique_holder, job.unique.key, step.now)):
@@ -101,18 +105,18 @@ def _one(step: Step, job: NewJob) -> Receipt:
         until = step.now + job.unique.window if job.unique.until is Until.WINDOW else None
         step.run(SQL.take_unique, job.unique.key, job.id, until)
     if job.children:
-        to_waits(step, [(_spot(fact), Parked(WaitReason.CHILDREN, pending=job.children))])
+        to_waiting(step, [(_placed(fact), WaitEntry(WaitReason.CHILDREN, pending=job.children))])
     else:
-        admit(step, [(_spot(fact), max(due, step.now))], {fact.seq: fact})
+        admit(step, [(_placed(fact), max(due, step.now))], {fact.seq: fact})
     step.changed(Change.ENQUEUED, [job.id])
     return Receipt(job.id, True)
 
 
-def _spot(fact: Facts) -> Spot:
-    return Spot(fact.seq, fact.queue, fact.priority, 0, 0, fact.flags)
+def _placed(fact: JobFacts) -> PlacedJob:
+    return PlacedJob(fact.seq, fact.queue, fact.priority, 0, 0, fact.flags)
 
 
-def _facts(seq: int, job: NewJob, due: int) -> Facts:
+def _facts(seq: int, job: NewJob, due: int) -> JobFacts:
     flags = 0
     if job.lane is not None:
         flags |= Flag.LANE
@@ -121,7 +125,7 @@ def _facts(seq: int, job: NewJob, due: int) -> Facts:
     if job.unique is not None and job.unique.until is not Until.WINDOW:
         flags |= Flag.STARTED if job.unique.until is Until.STARTED else Flag.UNIQUE
     key = job.unique.key if job.unique else None
-    return Facts(
+    return JobFacts(
         seq,
         job.id,
         job.queue,

@@ -7,20 +7,20 @@ from functools import cache
 from pathlib import Path
 
 from packhorse.errors import DurabilityNotMet, StoreDamaged, StoreUnavailable
-from packhorse.model.caps import SECOND
 from packhorse.model.clock import SYSTEM
+from packhorse.model.limits import SECOND
 from packhorse.stores.sqlite.disk import refuse_remote
 from packhorse.stores.sqlite.lock import LOCKS, Identity, Lock, identity
 
-FLOOR = (3, 38)
-SOUND = (3, 51, 3)  # before it, two connections that write and checkpoint at once could lose a commit
+MIN_VERSION = (3, 38)
+FIRST_SAFE_VERSION = (3, 51, 3)  # before it, two connections that write and checkpoint at once could lose a commit
 BUSY_SECONDS = 30  # a call waits so long for other programs that write
 BUSY_SLICE_MS = 250  # and in slices, between which the process may fork and other calls may give up
-CHECK_PAUSE = SECOND
+CHECK_EVERY_US = SECOND
 CHECKPOINT_PAGES = 4000
 LONG_JOURNAL = 64 * 1024 * 1024
-READERS_PATIENCE = 200  # milliseconds that writers wait for readers to leave a journal that has become long
-READERS_PAUSE, LONGEST_PAUSE = 500_000, 32_000_000  # microseconds until they are waited for again, doubled each time
+READERS_WAIT_MS = 200  # that writers wait for readers to leave a journal that has become long
+READERS_RETRY_MIN_US, READERS_RETRY_MAX_US = 500_000, 32_000_000  # until they are waited for again, doubled each time
 # Jobs are read and written in the order they came, so a small cache serves; what is mapped counts as memory of the process.
 PRAGMAS = ("cache_size = -16384", "temp_store = MEMORY")
 
@@ -71,7 +71,7 @@ class File:
                 "that no other process can open; stop all processes that use it, restore the file, and start them again"
             )
         self.lock.renew()
-        self._next_check = SYSTEM.steady() + CHECK_PAUSE
+        self._next_check = SYSTEM.steady() + CHECK_EVERY_US
 
     @property
     def moved(self) -> bool:
@@ -95,7 +95,7 @@ class File:
         connection = self.connection()
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
-            raise DurabilityNotMet(f"{self.path} cannot be kept in WAL mode: put it on a local disk")
+            raise DurabilityNotMet(f"{self.path} cannot use WAL mode: put it on a local disk")
         connection.execute(f"PRAGMA busy_timeout = {BUSY_SLICE_MS}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {LONG_JOURNAL}")
@@ -130,7 +130,7 @@ class File:
         if self._emptied(connection, "TRUNCATE") is not None:
             self._pause = 0
         else:
-            self._pause = min(max(2 * self._pause, READERS_PAUSE), LONGEST_PAUSE)
+            self._pause = min(max(2 * self._pause, READERS_RETRY_MIN_US), READERS_RETRY_MAX_US)
             self._next_emptying = SYSTEM.steady() + self._pause
 
     def make_room(self, connection: sqlite3.Connection) -> bool:
@@ -142,7 +142,7 @@ class File:
 
     def _emptied(self, connection: sqlite3.Connection, how: str) -> int | None:
         """Bring all of the journal into the file, if readers leave it soon: how many pages are left behind as scrap."""
-        connection.execute(f"PRAGMA busy_timeout = {READERS_PATIENCE}")
+        connection.execute(f"PRAGMA busy_timeout = {READERS_WAIT_MS}")
         try:
             busy, frames, _ = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
             return None if busy else int(frames)
@@ -161,9 +161,9 @@ class File:
 @cache  # once in a process
 def tell_of_old_library() -> None:
     """Say that the library has a known flaw; our lock keeps our own processes clear of it."""
-    if sqlite3.sqlite_version_info < SOUND:
+    if sqlite3.sqlite_version_info < FIRST_SAFE_VERSION:
         level = logging.INFO if LOCKS else logging.WARNING
-        sound = ".".join(map(str, SOUND))
+        sound = ".".join(map(str, FIRST_SAFE_VERSION))
         _LOG.log(
             level,
             "SQLite %s: before %s a rare race of checkpoints can lose a commit; let no other program write to the file while "

@@ -84,15 +84,16 @@ class Lock:
         return b""
 
     def let_go(self) -> None:
-        """Close the lock file."""
-        file, self._file = self._file, None
-        if file is not None:
-            os.close(file)
+        """Close the lock file, once no thread holds it: that would end its lock too."""
+        with self._turn:
+            file, self._file = self._file, None
+            if file is not None:
+                os.close(file)
 
     def let_go_in_child(self) -> None:
         """Close the lock file in a forked child: the parent's lock would outlive the parent."""
-        self.let_go()
         self._turn = threading.Lock()  # a thread of the parent may have held it
+        self.let_go()
 
 
 def _open_beside(path: str, lock: str) -> int:

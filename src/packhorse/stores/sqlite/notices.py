@@ -1,7 +1,6 @@
-"""Notices between processes: whoever commits work or ends leaves one in the lock file, and Linux tells those who listen.
+"""Notices between processes: whoever commits work, ends or events leaves one in the lock file, and Linux tells those who listen.
 
-They are hints. Others than Packhorse leave none, and where inotify is not to be had nobody is told: that is what looking
-at the file's version is for.
+They are hints. Other programs leave none, and without inotify nobody is woken: polling the file's version covers both.
 """
 
 import asyncio
@@ -10,17 +9,19 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from packhorse.stores.contract import Topic
 from packhorse.stores.sqlite.lock import Lock
 
-PLACES = {Topic.WORK: 0, Topic.ENDS: 16}  # of a notice in the lock file
+EVENTS: Literal["events"] = "events"  # streams have new ones
+Cause = Topic | Literal["events"]  # of a notice
+PLACES: dict[Cause, int] = {Topic.WORK: 0, Topic.ENDS: 16, EVENTS: 32}  # of a notice in the lock file
 NAME, COUNT = 8, 8  # bytes: who left it, and its number
 MODIFIED = 2  # IN_MODIFY
 
 
-class Notices:
+class FileNotices:
     """Those of one file: leaves its own, and tells them apart from those of others."""
 
     def __init__(self, lock: Lock) -> None:
@@ -28,61 +29,61 @@ class Notices:
         self._name = os.urandom(NAME)
         self._count = 0
 
-    def leave(self, topic: Topic) -> None:
+    def leave(self, cause: Cause) -> None:
         """Tell other processes; after the commit, or they would look too early."""
         self._count += 1
-        self._lock.write(self._name + self._count.to_bytes(COUNT, "big"), PLACES[topic])
+        self._lock.write(self._name + self._count.to_bytes(COUNT, "big"), PLACES[cause])
 
-    def last(self, topic: Topic) -> bytes:
+    def last(self, cause: Cause) -> bytes:
         """The notice that stands there now."""
-        return self._lock.read(NAME + COUNT, PLACES[topic])
+        return self._lock.read(NAME + COUNT, PLACES[cause])
 
     def mine(self, notice: bytes) -> bool:
         """Whether it was left here: who is in this process has been woken already."""
         return notice.startswith(self._name)
 
-    def ear(self, topic: Topic, tell: Callable[[], None]) -> "Ear | None":
-        """Somebody on this event loop who is told of every notice of others; none where that cannot be had."""
+    def watcher(self, cause: Cause, tell: Callable[[], None]) -> "FileWatcher | None":
+        """Call ``tell`` on this event loop for every notice of another process; None without inotify."""
         try:
-            ear = Ear(self._lock)
+            watcher = FileWatcher(self._lock)
         except OSError:  # no such thing here, or too many of them
             return None
-        seen = self.last(topic)
+        seen = self.last(cause)
 
-        def heard() -> None:
+        def on_write() -> None:
             nonlocal seen
-            ear.drain()
-            before, seen = seen, self.last(topic)
+            watcher.drain()
+            before, seen = seen, self.last(cause)
             if seen != before and not self.mine(seen):
                 tell()
 
         try:
-            ear.listen(heard)
+            watcher.listen(on_write)
         except NotImplementedError:  # an event loop that waits for sockets only
-            ear.close()
+            watcher.close()
             return None
-        return ear
+        return watcher
 
 
-class Ear:
-    """Hears of every write to a file, through a descriptor for which an event loop waits."""
+class FileWatcher:
+    """Watches writes to a file through an inotify descriptor in the event loop."""
 
     def __init__(self, lock: Lock) -> None:
         self.identity = lock.identity
         self._file = _watch(lock.path)
         self._loop = asyncio.get_running_loop()
 
-    def listen(self, heard: Callable[[], None]) -> None:
+    def listen(self, on_write: Callable[[], None]) -> None:
         """Call this after a write."""
-        self._loop.add_reader(self._file, heard)
+        self._loop.add_reader(self._file, on_write)
 
     def drain(self) -> None:
-        """Forget what was heard so far."""
+        """Forget what was on_write so far."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._file, 4096)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop watching."""
         with contextlib.suppress(RuntimeError):  # the loop is gone
             self._loop.remove_reader(self._file)
         self.let_go()

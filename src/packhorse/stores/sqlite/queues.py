@@ -4,13 +4,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from packhorse.model.job import State
-from packhorse.model.queue import Counts, QueueStats
+from packhorse.model.queue import Counts, QueueStats, queue_stats
 from packhorse.stores import edge
-from packhorse.stores.sqlite.seat import Seat
-from packhorse.stores.sqlite.step import SQL, Step
+from packhorse.stores.sqlite.handle import StoreHandle
+from packhorse.stores.sqlite.unit_of_work import SQL, UnitOfWork
 
 
-def counts(step: Step) -> Mapping[str, Counts]:
+def counts(step: UnitOfWork) -> Mapping[str, Counts]:
     """The jobs of every queue by state."""
     found: defaultdict[str, dict[State, int]] = defaultdict(dict)
     for queue, state, count in step.rows(SQL.all_counts):
@@ -21,7 +21,7 @@ def counts(step: Step) -> Mapping[str, Counts]:
 class SQLiteQueues:
     """Queues as a whole."""
 
-    def __init__(self, database: Seat) -> None:
+    def __init__(self, database: StoreHandle) -> None:
         self._database = database
 
     async def pause(self, queues: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class SQLiteQueues:
     async def _set(self, queues: Sequence[str], paused: int) -> None:
         edge.queues(queues)
 
-        def work(step: Step) -> None:
+        def work(step: UnitOfWork) -> None:
             for queue in queues:
                 step.run(SQL.pause, queue, paused)
             step.work = not paused
@@ -45,14 +45,21 @@ class SQLiteQueues:
     async def stats(self) -> list[QueueStats]:
         """Answer every queue by name."""
 
-        def work(step: Step) -> list[QueueStats]:
+        def work(step: UnitOfWork) -> list[QueueStats]:
             by_queue, paused = counts(step), {name for (name,) in step.rows(SQL.paused)}
             found = []
             for (queue,) in step.rows(SQL.queue_names):
                 (oldest,) = step.row(SQL.oldest_ready, queue)
                 first = step.row(SQL.first_due, queue)
                 found.append(
-                    QueueStats(queue, queue in paused, by_queue.get(queue, {}), oldest, first[0] if first else None)
+                    queue_stats(
+                        queue,
+                        paused=queue in paused,
+                        counts=by_queue.get(queue, {}),
+                        past=dict(step.rows(SQL.past_counts_of, queue)),
+                        oldest_ready=oldest,
+                        next_due=first[0] if first else None,
+                    )
                 )
             return found
 

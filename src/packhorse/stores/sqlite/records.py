@@ -7,50 +7,59 @@ from packhorse.model.job import State
 from packhorse.model.page import Page
 from packhorse.model.record import Record
 from packhorse.stores import edge
+from packhorse.stores.cursor import cursor_of, key_after
 from packhorse.stores.sql.prefix import between
+from packhorse.stores.sqlite.handle import StoreHandle
 from packhorse.stores.sqlite.lanes import admit
-from packhorse.stores.sqlite.place import Spot, facts, leave
-from packhorse.stores.sqlite.seat import Seat
-from packhorse.stores.sqlite.step import SQL, Step, as_json
+from packhorse.stores.sqlite.places import PlacedJob, facts, leave
+from packhorse.stores.sqlite.unit_of_work import SQL, UnitOfWork, as_json
 
 
-def version(step: Step, kind: str, key: str) -> int:
+def version(step: UnitOfWork, kind: str, key: str) -> int:
     """The version of a record, 0 if it is absent or has expired."""
     row = step.row(SQL.record, kind, key)
     return row[0] if row is not None and (not row[1] or row[1] > step.now) else 0
 
 
-def expected(step: Step, put: Put) -> bool:
+def expected(step: UnitOfWork, put: Put) -> bool:
     """Whether a put finds what it expects."""
     return put.expect is None or version(step, put.kind, put.key) == put.expect
 
 
-def write(step: Step, put: Put) -> tuple[int, bool]:
+def write(step: UnitOfWork, put: Put) -> tuple[int, bool]:
     """Write a record whatever was expected; its new version (0 if dropped) and whether it was not there before."""
+    if put.value is not None:
+        return write_value(step, put.kind, put.key, put.value, put.due, put.expires)
     before = version(step, put.kind, put.key)
-    if put.value is None:
-        step.run(SQL.drop_record, put.kind, put.key)
-        return 0, before == 0
+    step.run(SQL.drop_record, put.kind, put.key)
+    return 0, before == 0
+
+
+def write_value(
+    step: UnitOfWork, kind: str, key: str, value: bytes, due: int = 0, expires: int = 0
+) -> tuple[int, bool]:
+    """Write a value of any size; its new version and whether there was none before."""
+    before = version(step, kind, key)
     after = max(before + 1, step.now)
-    step.run(SQL.write_record, put.kind, put.key, after, put.due, put.expires, put.value)
-    waiting = [Spot(*row) for row in step.rows(SQL.waiting_on, put.kind, put.key, after)]
+    step.run(SQL.write_record, kind, key, after, due, expires, value)
+    waiting = [PlacedJob(*row) for row in step.rows(SQL.waiting_on, kind, key, after)]
     if waiting:
         leave(step, State.WAITING, waiting)
-        admit(step, [(spot, step.now) for spot in waiting], facts(step, [spot.seq for spot in waiting]))
+        admit(step, [(placed, step.now) for placed in waiting], facts(step, [placed.seq for placed in waiting]))
     return after, before == 0
 
 
 class SQLiteRecords:
     """Small keyed values with versions."""
 
-    def __init__(self, database: Seat) -> None:
+    def __init__(self, database: StoreHandle) -> None:
         self._database = database
 
     async def put(self, puts: Sequence[Put]) -> list[int | None]:
         """Write records by compare-and-set."""
         edge.puts(puts)
 
-        def work(step: Step) -> list[int | None]:
+        def work(step: UnitOfWork) -> list[int | None]:
             return [write(step, put)[0] if expected(step, put) else None for put in puts]
 
         return await self._database.write(work)
@@ -59,7 +68,7 @@ class SQLiteRecords:
         """Answer each key with its record, or None."""
         edge.keys(kind, keys)
 
-        def work(step: Step) -> list[Record | None]:
+        def work(step: UnitOfWork) -> list[Record | None]:
             rows = step.rows(SQL.get_records, kind, as_json(keys), step.now)
             found = {index: Record(kind, keys[index], *rest) for index, *rest in rows}
             return [found.get(index) for index in range(len(keys))]
@@ -70,11 +79,12 @@ class SQLiteRecords:
         """Answer the records of a kind by prefix, page by page."""
         edge.prefix(kind, prefix)
         edge.limit(limit)
+        last = key_after(cursor)
 
-        def work(step: Step) -> Page[Record]:
-            rows = step.rows(SQL.find_records, kind, *between(prefix, cursor or ""), step.now, limit)
+        def work(step: UnitOfWork) -> Page[Record]:
+            rows = step.rows(SQL.find_records, kind, *between(prefix, last), step.now, limit)
             items = tuple(Record(kind, *row) for row in rows)
-            return Page(items, items[-1].key if len(items) == limit else None)
+            return Page(items, cursor_of(items[-1].key) if len(items) == limit else None)
 
         return await self._database.read(work)
 

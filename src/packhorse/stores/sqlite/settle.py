@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.event import Change
 from packhorse.model.ids import JobId, Token
@@ -15,21 +15,21 @@ from packhorse.model.job import KEEP_DONE, Failure, State
 from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
 from packhorse.model.reason import WaitReason
-from packhorse.stores.sqlite.ends import Ends, LeaseRow
+from packhorse.stores.sqlite.end_writer import EndWriter, LeaseRow
 from packhorse.stores.sqlite.enqueue import enqueue
 from packhorse.stores.sqlite.lanes import hand_on
-from packhorse.stores.sqlite.place import Flag, Parked, Spot, leave, to_due, to_ready, to_waits
+from packhorse.stores.sqlite.places import Flag, PlacedJob, WaitEntry, leave, to_ready, to_scheduled, to_waiting
 from packhorse.stores.sqlite.records import expected, version, write
-from packhorse.stores.sqlite.step import SQL, Step, as_json, seqs_of
 from packhorse.stores.sqlite.streams import append
+from packhorse.stores.sqlite.unit_of_work import SQL, UnitOfWork, as_json, seqs_of
 
 
-class Settling:
+class SettlementWriter:
     """Settlements of one exchange, in order. Plain ends are gathered and written together."""
 
-    def __init__(self, step: Step, leases: Sequence[Lease]) -> None:
+    def __init__(self, step: UnitOfWork, leases: Sequence[Lease]) -> None:
         self._step = step
-        self._ends = Ends(step)
+        self._ends = EndWriter(step)
         self._gone: list[tuple[Any, ...]] = []
         self._done: list[tuple[LeaseRow, Done, JobId]] = []
         self._seqs = refs(step, leases)
@@ -85,69 +85,71 @@ class Settling:
 
     def _write(self, lease: Lease, held: LeaseRow, outcome: Outcome, effects: Sequence[Effect]) -> None:
         self._gather()
-        step, spot = self._step, Spot._make(held[:6])
+        step, placed = self._step, PlacedJob._make(held[:6])
         if isinstance(outcome, Held):
-            step.run(SQL.hold_step, spot.seq, outcome.step)
-            self._held[spot.seq] = (*spot, held[6], outcome.step, held[8])
+            step.run(SQL.hold_step, placed.seq, outcome.step)
+            self._held[placed.seq] = (*placed, held[6], outcome.step, held[8])
             self._effects(effects)
             step.changed(Change.HELD, [lease.id])
             return
-        del self._held[spot.seq]
-        self._gone.append(spot)
+        del self._held[placed.seq]
+        self._gone.append(placed)
         if held[8] and isinstance(outcome, Again | Wait):
             if isinstance(outcome, Again):
-                remember(step, spot, lease.token, outcome.error)
+                remember(step, placed, lease.token, outcome.error)
             outcome, effects = Cancelled(KEEP_DONE), ()
         match outcome:
             case Done(result, keep):
-                self._ends.add(spot, State.DONE, keep, lease.token, result=result)
+                self._ends.add(placed, State.DONE, keep, lease.token, result=result)
                 step.changed(Change.DONE, [lease.id])
             case Dead(reason, error, keep):
-                remember(step, spot, lease.token, error)
-                self._ends.add(spot, State.DEAD, keep, lease.token, reason=reason)
+                remember(step, placed, lease.token, error)
+                self._ends.add(placed, State.DEAD, keep, lease.token, reason=reason)
                 step.changed(Change.DEAD, [lease.id])
             case Cancelled(keep, error):
                 if error is not None:
-                    remember(step, spot, lease.token, error)
-                self._ends.add(spot, State.CANCELLED, keep, lease.token)
+                    remember(step, placed, lease.token, error)
+                self._ends.add(placed, State.CANCELLED, keep, lease.token)
                 step.changed(Change.CANCELLED, [lease.id])
             case Again(delay, error, charged):
-                remember(step, spot, lease.token, error)
+                remember(step, placed, lease.token, error)
                 self._effects(effects)
-                self._again(lease, spot if charged else _uncharged(spot), delay)
+                self._again(lease, placed if charged else _uncharged(placed), delay)
                 return
             case Wait():
-                remember(step, spot, lease.token, None)
+                remember(step, placed, lease.token, None)
                 self._effects(effects)
-                self._wait(lease, _uncharged(spot), outcome)
+                self._wait(lease, _uncharged(placed), outcome)
                 return
             case _:
                 assert_never(outcome)
         self._effects(effects)
 
-    def _again(self, lease: Lease, spot: Spot, delay: int) -> None:
+    def _again(self, lease: Lease, placed: PlacedJob, delay: int) -> None:
         step = self._flushed()
-        (to_due if delay else to_ready)(step, [(spot, step.now + delay)])
+        (to_scheduled if delay else to_ready)(step, [(placed, step.now + delay)])
         step.changed(Change.AGAIN, [lease.id])
 
-    def _wait(self, lease: Lease, spot: Spot, wait: Wait) -> None:
+    def _wait(self, lease: Lease, placed: PlacedJob, wait: Wait) -> None:
         step = self._flushed()
-        if _there(step, spot, wait):
-            to_ready(step, [(spot, step.now)])
+        if _there(step, placed, wait):
+            to_ready(step, [(placed, step.now)])
             step.changed(Change.AGAIN, [lease.id])
         else:
-            pending, slot = (wait.children, 0) if wait.reason is WaitReason.CHILDREN else (None, spot.flags & Flag.SLOT)
-            waiting = spot._replace(flags=spot.flags & ~Flag.SLOT | slot)
-            to_waits(step, [(waiting, Parked(wait.reason, wait.detail, pending=pending, on=wait.on))])
-            if waiting != spot:  # its children may be behind the same lane
-                hand_on(step, Counter([(spot.queue, str(lease.lane))]))
+            pending, slot = (
+                (wait.children, 0) if wait.reason is WaitReason.CHILDREN else (None, placed.flags & Flag.SLOT)
+            )
+            waiting = placed._replace(flags=placed.flags & ~Flag.SLOT | slot)
+            to_waiting(step, [(waiting, WaitEntry(wait.reason, wait.detail, pending=pending, on=wait.on))])
+            if waiting != placed:  # its children may be behind the same lane
+                hand_on(step, Counter([(placed.queue, str(lease.lane))]))
             step.changed(Change.WAITING, [lease.id])
 
     def _effects(self, effects: Sequence[Effect]) -> None:
         if effects:
             apply(self._flushed(), effects)
 
-    def _flushed(self) -> Step:
+    def _flushed(self) -> UnitOfWork:
         self._flush()
         return self._step
 
@@ -174,7 +176,7 @@ def _plain(one: tuple[Settlement, int]) -> bool:
     return type(settlement.outcome) is Done and not (settlement.effects or lease.lane or lease.parent)
 
 
-def refs(step: Step, leases: Sequence[Lease]) -> list[int]:
+def refs(step: UnitOfWork, leases: Sequence[Lease]) -> list[int]:
     """The rowids of leased jobs: carried by the lease, or looked up by id."""
     unknown = [lease.id for lease in leases if not lease.ref]
     if not unknown:
@@ -183,14 +185,27 @@ def refs(step: Step, leases: Sequence[Lease]) -> list[int]:
     return [lease.ref or found[lease.id] or 0 for lease in leases]
 
 
-def remember(step: Step, spot: Spot, token: Token | None, error: Failure | None) -> None:
+def keep_notes(step: UnitOfWork, notes: Sequence[tuple[Lease, bytes]]) -> list[Verdict]:
+    """Keep the latest progress of running jobs."""
+    seqs = refs(step, [lease for lease, _ in notes])
+    tokens = {row[0]: row[6] for row in step.rows(SQL.leases_of, as_json(seqs))} if seqs else {}
+    answers = []
+    for (lease, progress), seq in zip(notes, seqs, strict=True):
+        mine = tokens.get(seq) == lease.token
+        if mine:
+            step.run(SQL.note, seq, progress)
+        answers.append(Verdict.WRITTEN if mine else Verdict.LOST)
+    return answers
+
+
+def remember(step: UnitOfWork, placed: PlacedJob, token: Token | None, error: Failure | None) -> None:
     """Keep what an attempt left behind: the token for a repeat, the failure for people."""
     data = None if error is None else msgspec.json.encode(error)
-    step.run(SQL.add_try, spot.seq, step.next(), token, spot.attempt, step.now, data)
-    step.run(SQL.forget_tries, spot.seq, error is not None, caps.FAILURES)
+    step.run(SQL.add_try, placed.seq, step.next(), token, placed.attempt, step.now, data)
+    step.run(SQL.forget_tries, placed.seq, error is not None, limits.FAILURES)
 
 
-def apply(step: Step, effects: Sequence[Effect]) -> None:
+def apply(step: UnitOfWork, effects: Sequence[Effect]) -> None:
     """Write effects in their order; jobs that stand together are stored together."""
     jobs = [effect.job for effect in effects if isinstance(effect, Enqueue)]
     if jobs:
@@ -201,7 +216,7 @@ def apply(step: Step, effects: Sequence[Effect]) -> None:
             write(step, effect)
 
 
-def fire(step: Step, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
+def fire(step: UnitOfWork, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
     """Write effects that belong to no lease, each move whole or not at all; jobs and events of all are stored together."""
     verdicts, others = [], []
     for effects in moves:
@@ -216,7 +231,7 @@ def fire(step: Step, moves: Sequence[Sequence[Effect]]) -> list[Verdict]:
     return verdicts
 
 
-def _met(step: Step, effects: Sequence[Effect]) -> bool:
+def _met(step: UnitOfWork, effects: Sequence[Effect]) -> bool:
     """Whether every put of a settlement finds what it expects, one after the other."""
     puts = [effect for effect in effects if isinstance(effect, Put)]
     if len({(put.kind, put.key) for put in puts}) == len(puts):
@@ -231,14 +246,14 @@ def _met(step: Step, effects: Sequence[Effect]) -> bool:
     return True
 
 
-def _there(step: Step, spot: Spot, wait: Wait) -> bool:
+def _there(step: UnitOfWork, placed: PlacedJob, wait: Wait) -> bool:
     if wait.on is not None:
         return version(step, wait.on.kind, wait.on.key) > wait.on.after
     if wait.reason is WaitReason.CHILDREN:
-        row = step.row(SQL.delivered, spot.seq)
+        row = step.row(SQL.delivered, placed.seq)
         return row is not None and row[0] >= wait.children
     return False
 
 
-def _uncharged(spot: Spot) -> Spot:
-    return spot._replace(attempt=spot.attempt - 1)
+def _uncharged(placed: PlacedJob) -> PlacedJob:
+    return placed._replace(attempt=placed.attempt - 1)

@@ -2,17 +2,18 @@
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from packhorse.errors import NoTransactions, TransactionOver
-from packhorse.model.lease import Settlement, Verdict
+from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.stores import edge
 from packhorse.stores.contract import Row
 from packhorse.stores.sql.steering import SPACE, refuse_steering
-from packhorse.stores.sqlite.hold import Hold
-from packhorse.stores.sqlite.seat import Seat
-from packhorse.stores.sqlite.settle import Settling
+from packhorse.stores.sqlite.handle import StoreHandle
+from packhorse.stores.sqlite.held_writer import HeldWriter
+from packhorse.stores.sqlite.settle import SettlementWriter, keep_notes
+from packhorse.stores.sqlite.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
@@ -23,9 +24,9 @@ _SETTING = re.compile(rf"{SPACE}(PRAGMA|ATTACH|DETACH|EXPLAIN)\b", re.IGNORECASE
 class SQLiteTransaction:
     """Begins with the first statement: from there on, and for a bounded time, nobody else writes."""
 
-    def __init__(self, seat: Seat, limit: int) -> None:
-        self._seat = seat
-        self._hold = Hold(limit)
+    def __init__(self, handle: StoreHandle, limit: int) -> None:
+        self._handle = handle
+        self._hold = HeldWriter(limit)
         self.begun = False
 
     async def execute(self, sql: str, *params: object) -> int:
@@ -50,14 +51,19 @@ class SQLiteTransaction:
             "on SQLite the connection stays with its own thread; use execute and fetch, or transaction=factory"
         )
 
-    async def settle(self, settlement: Settlement) -> Verdict:
-        """Write an outcome with its effects, and commit."""
+    async def settle(
+        self, settlement: Settlement, notes: Sequence[tuple[Lease, bytes]] = (), held: Sequence[Settlement] = ()
+    ) -> Verdict:
+        """Write held steps and an outcome with their effects, and commit."""
         edge.settlements([settlement])
-        return await self._tell(
-            lambda connection: self._seat.database.merging.settle(
-                connection, lambda step: Settling(step, [settlement.lease]).all([settlement])[0]
-            )
-        )
+        edge.notes(notes)
+        given = [*held, settlement]
+
+        def work(step: UnitOfWork) -> Verdict:
+            keep_notes(step, notes)
+            return SettlementWriter(step, [one.lease for one in given]).all(given)[-1]
+
+        return await self._tell(lambda connection: self._handle.database.write_batch.settle(connection, work))
 
     async def roll_back(self) -> None:
         """Undo all of it."""
@@ -74,7 +80,7 @@ class SQLiteTransaction:
         if not self.begun:
             self.begun = True
             try:
-                await self._seat.hold(self._hold)
+                await self._handle.hold(self._hold)
             except BaseException:
                 self._hold.left.open()
                 raise

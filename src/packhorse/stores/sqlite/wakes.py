@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
-from packhorse.stores.contract import Topic
 from packhorse.stores.sqlite.file import File
-from packhorse.stores.sqlite.notices import Ear, Notices
+from packhorse.stores.sqlite.notices import EVENTS, PLACES, Cause, FileNotices, FileWatcher
 
-POLL_FIRST, POLL_GROWTH, POLL_LAST = 0.001, 1.1, 0.025
-POLL_HEARING = 0.1  # instead of all these for who hears notices: by looking he finds only what others commit
+POLL_MIN_SECONDS, POLL_GROWTH, POLL_MAX_SECONDS = 0.001, 1.1, 0.025
+POLL_WATCHED_SECONDS = 0.1  # for a listener with a FileWatcher: polling finds only commits of other programs
 
 
 class Listener:
@@ -38,35 +37,42 @@ class Listener:
                 timer.cancel()
 
 
-class Wakes:
+class SQLiteWakes:
     """Who listens in this process, and the file that others may change."""
 
     def __init__(self, file: File) -> None:
         self._file, self._memory = file, file.memory
-        self._notices = Notices(file.lock)
-        self._listeners: dict[Topic, set[Listener]] = {topic: set() for topic in Topic}
+        self._notices = FileNotices(file.lock)
+        self._listeners: dict[Cause, set[Listener]] = {cause: set() for cause in PLACES}
+        self.event_listeners = self._listeners[EVENTS]
         self._files: dict[Listener, sqlite3.Connection] = {}
-        self._ears: dict[Listener, Ear] = {}
+        self._watchers: dict[Listener, FileWatcher] = {}
         self._turn = threading.Lock()
 
-    def wake(self, topic: Topic) -> None:
+    def wake(self, cause: Cause) -> None:
         """Wake those who listen, after a commit; may be called from any thread."""
-        self._notices.leave(topic)  # before this process looks: what another left here meanwhile is seen by that look
-        for listener in tuple(self._listeners[topic]):
+        self._notices.leave(cause)  # before this process looks: what another left here meanwhile is seen by that look
+        self.wake_here(cause)
+
+    def wake_here(self, cause: Cause) -> None:
+        """Wake those who listen in this process; listeners in others notice that the file has changed."""
+        for listener in tuple(self._listeners[cause]):
             with contextlib.suppress(RuntimeError):  # the listener's loop is gone
                 listener.loop.call_soon_threadsafe(listener.wake)
 
-    async def listen(self, topic: Topic) -> AsyncIterator[None]:
+    async def listen(self, cause: Cause, *, at_once: bool = False) -> AsyncGenerator[None, None]:
         """Yield at once when Packhorse changed something, here or elsewhere, and within 100 ms when anybody did."""
-        listener, first, longest = Listener(), POLL_FIRST, POLL_LAST
-        self._listeners[topic].add(listener)
-        if not self._memory and self._hears(listener, topic):
-            first, longest = POLL_HEARING, POLL_HEARING
+        listener, first, longest = Listener(), POLL_MIN_SECONDS, POLL_MAX_SECONDS
+        self._listeners[cause].add(listener)
+        if not self._memory and self._watch(listener, cause):
+            first, longest = POLL_WATCHED_SECONDS, POLL_WATCHED_SECONDS
         try:
             seen, pause = self._version(listener), first
+            if at_once:
+                listener.wake()
             while True:
                 await listener.rest(None if self._memory else pause)
-                self._hear_again(listener, topic)
+                self._watch_current_file(listener, cause)
                 version = self._version(listener)
                 if listener.woken or version != seen:
                     listener.woken = False
@@ -75,29 +81,29 @@ class Wakes:
                 else:
                     pause = min(pause * POLL_GROWTH, longest)
         finally:
-            self._listeners[topic].discard(listener)
-            self._deafen(listener)
+            self._listeners[cause].discard(listener)
+            self._unwatch(listener)
             with self._turn:
                 file = self._files.pop(listener, None)
                 if file is not None:
                     file.close()
 
-    def _hears(self, listener: Listener, topic: Topic) -> bool:
-        ear = self._notices.ear(topic, listener.wake)
-        if ear is not None:
-            self._ears[listener] = ear
-        return ear is not None
+    def _watch(self, listener: Listener, cause: Cause) -> bool:
+        watcher = self._notices.watcher(cause, listener.wake)
+        if watcher is not None:
+            self._watchers[listener] = watcher
+        return watcher is not None
 
-    def _hear_again(self, listener: Listener, topic: Topic) -> None:
-        """Listen to the lock file that is used now, if the one that was listened to was removed."""
-        ear = self._ears.get(listener)
-        if ear is not None and ear.identity != self._file.lock.identity:
-            self._deafen(listener)
-            self._hears(listener, topic)
+    def _watch_current_file(self, listener: Listener, cause: Cause) -> None:
+        """Watch the current lock file if the watched one was removed."""
+        watcher = self._watchers.get(listener)
+        if watcher is not None and watcher.identity != self._file.lock.identity:
+            self._unwatch(listener)
+            self._watch(listener, cause)
 
-    def _deafen(self, listener: Listener) -> None:
-        if (ear := self._ears.pop(listener, None)) is not None:
-            ear.close()
+    def _unwatch(self, listener: Listener) -> None:
+        if (watcher := self._watchers.pop(listener, None)) is not None:
+            watcher.close()
 
     def _version(self, listener: Listener) -> int:
         if self._memory:
@@ -121,7 +127,7 @@ class Wakes:
         self._turn.release()
 
     def after_fork_in_child(self) -> None:
-        """Let go of what the parent hears with."""
-        while self._ears:
-            self._ears.popitem()[1].let_go()
+        """Close the watchers inherited from the parent."""
+        while self._watchers:
+            self._watchers.popitem()[1].let_go()
         self.after_fork()

@@ -1,4 +1,6 @@
--- A job is one record, written once, and one narrow row in exactly one place: ready, due, leases, waits or ends.
+-- compatible: no
+-- A job is one record, written once, and one narrow row in exactly one table, named for its state: scheduled, ready, running,
+-- waiting or ended.
 -- A place row carries what the next step needs, so that settling never reads the record and claiming reads it once.
 -- The narrow places live under constant insert and delete: autovacuum is set as the net below the caretaker's own.
 
@@ -14,9 +16,9 @@ CREATE SEQUENCE {schema}.arrival INCREMENT 512;
 
 CREATE TABLE {schema}.jobs (
     id uuid PRIMARY KEY,
-    born bigint NOT NULL,
+    enqueued_at bigint NOT NULL,
     due bigint NOT NULL,
-    seq bigint,  -- of a job that was enqueued plain: its number in ready, where it stands since it was born
+    seq bigint,  -- of a job that was enqueued plain: its number in ready, where it stands since it was stored
     parent uuid,
     children integer NOT NULL DEFAULT 0,
     priority smallint NOT NULL,
@@ -43,7 +45,7 @@ CREATE TABLE {schema}.ready (
     fresh boolean NOT NULL DEFAULT false,  -- stands where its record says; the others are found by their id
     scope "char",  -- set while the job holds a unique key that its start or end frees
     queue text COLLATE "C" NOT NULL,
-    lane text COLLATE "C"  -- here and in leases a laned job always holds a slot
+    lane text COLLATE "C"  -- here and in running a laned job always holds a slot
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 20000,
     autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0,
@@ -52,7 +54,7 @@ CREATE TABLE {schema}.ready (
 CREATE UNIQUE INDEX ready_order ON {schema}.ready (queue, priority, since, seq);
 CREATE UNIQUE INDEX ready_id ON {schema}.ready (id) WHERE NOT fresh;
 
-CREATE TABLE {schema}.due (
+CREATE TABLE {schema}.scheduled (
     due bigint NOT NULL,
     seq bigint NOT NULL DEFAULT nextval({arrival}),
     id uuid PRIMARY KEY,
@@ -72,12 +74,12 @@ CREATE TABLE {schema}.due (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000
 );
 -- Claimed in place, merged with ready; the others must ask their lane first and are moved.
-CREATE INDEX due_plain ON {schema}.due (queue, priority, due, seq) WHERE lane IS NULL OR slot;
-CREATE INDEX due_laned ON {schema}.due (queue, due, seq) WHERE lane IS NOT NULL AND NOT slot;
-CREATE INDEX due_lane ON {schema}.due (queue, lane, due) WHERE lane IS NOT NULL AND NOT slot;
-CREATE INDEX due_arrived ON {schema}.due (queue, lane, due) WHERE arrived;
+CREATE INDEX scheduled_plain ON {schema}.scheduled (queue, priority, due, seq) WHERE lane IS NULL OR slot;
+CREATE INDEX scheduled_laned ON {schema}.scheduled (queue, due, seq) WHERE lane IS NOT NULL AND NOT slot;
+CREATE INDEX scheduled_lane ON {schema}.scheduled (queue, lane, due) WHERE lane IS NOT NULL AND NOT slot;
+CREATE INDEX scheduled_arrived ON {schema}.scheduled (queue, lane, due) WHERE arrived;
 
-CREATE TABLE {schema}.leases (
+CREATE TABLE {schema}.running (
     claimed bigint NOT NULL,
     until bigint NOT NULL,  -- no index: renewals stay in their page, reap reads the whole small table
     since bigint NOT NULL,
@@ -101,7 +103,7 @@ CREATE TABLE {schema}.leases (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000
 );
 
-CREATE TABLE {schema}.waits (
+CREATE TABLE {schema}.waiting (
     since bigint NOT NULL,
     seq bigint NOT NULL DEFAULT nextval({arrival}),
     after bigint,  -- of a signal: the version that is not enough
@@ -125,41 +127,42 @@ CREATE TABLE {schema}.waits (
     autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000
 );
-CREATE INDEX waits_queue ON {schema}.waits (queue, seq);
-CREATE INDEX waits_lane ON {schema}.waits (queue, lane, seq) WHERE reason = 'lane';
-CREATE INDEX waits_reason ON {schema}.waits (reason, seq) WHERE reason <> 'lane';
-CREATE INDEX waits_signal ON {schema}.waits (on_kind, on_key) WHERE reason = 'signal';
+CREATE INDEX waiting_queue ON {schema}.waiting (queue, seq);
+CREATE INDEX waiting_lane ON {schema}.waiting (queue, lane, seq) WHERE reason = 'lane';
+CREATE INDEX waiting_reason ON {schema}.waiting (reason, seq) WHERE reason <> 'lane';
+CREATE INDEX waiting_signal ON {schema}.waiting (on_kind, on_key) WHERE reason = 'signal';
 
--- Ended jobs of a queue with the same end and the same keep stand on one shelf, oldest first.
-CREATE TABLE {schema}.shelves (
+-- Ended jobs of a queue with the same final state and the same retention form one group, pruned oldest first.
+CREATE TABLE {schema}.retention_groups (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     keep_count bigint NOT NULL,
     keep_age bigint NOT NULL,
+    emptied bigint NOT NULL DEFAULT 0,  -- since when nothing is known to stand on it; 0 if something is
     queue text COLLATE "C" NOT NULL,
     verdict text COLLATE "C" NOT NULL,
     UNIQUE (queue, verdict, keep_count, keep_age)
 );
 
-CREATE TABLE {schema}.ends (
+CREATE TABLE {schema}.ended (
     finished bigint NOT NULL,
     id uuid PRIMARY KEY,
     token uuid,  -- of the settlement that ended it
-    shelf integer NOT NULL,
+    retention_group integer NOT NULL,
     attempt integer NOT NULL,
     lost integer NOT NULL,
     reason text COLLATE "C",
     result bytea
 ) WITH (autovacuum_vacuum_insert_threshold = -1);
-CREATE INDEX ends_shelf ON {schema}.ends (shelf, finished, id);
+CREATE INDEX ended_retention_group ON {schema}.ended (retention_group, finished, id);
 
 -- What is left of a pruned job: enough to know its id and its last settlement again.
-CREATE TABLE {schema}.tombs (
+CREATE TABLE {schema}.tombstones (
     forget bigint NOT NULL,
     id uuid PRIMARY KEY,
     token uuid,
     verdict text COLLATE "C" NOT NULL
 );
-CREATE INDEX tombs_forget ON {schema}.tombs (forget);
+CREATE INDEX tombstones_forget ON {schema}.tombstones (forget);
 
 -- Tries that did not end their job: the token makes a repeat known, the error is kept for people.
 CREATE TABLE {schema}.tries (
@@ -183,13 +186,13 @@ CREATE TABLE {schema}.families (
     delivered integer NOT NULL
 );
 
-CREATE TABLE {schema}.uniques (
+CREATE TABLE {schema}.unique_keys (
     until bigint NOT NULL,  -- of a window: when it is over
     id uuid NOT NULL,
     scope "char" NOT NULL,
     key text COLLATE "C" PRIMARY KEY
 );
-CREATE INDEX uniques_until ON {schema}.uniques (until) WHERE scope = 'w';
+CREATE INDEX unique_keys_until ON {schema}.unique_keys (until) WHERE scope = 'w';
 
 -- Slots taken in a lane; no row means none. The row is the lock under which jobs enter and leave the line behind it.
 CREATE TABLE {schema}.lanes (
@@ -205,7 +208,7 @@ CREATE TABLE {schema}.queues (
 );
 
 -- What each call changed in the counts; reap folds it into one row a queue.
-CREATE TABLE {schema}.deltas (
+CREATE TABLE {schema}.count_deltas (
     queue text COLLATE "C" NOT NULL,
     scheduled bigint NOT NULL DEFAULT 0,
     ready bigint NOT NULL DEFAULT 0,
@@ -216,7 +219,7 @@ CREATE TABLE {schema}.deltas (
     cancelled bigint NOT NULL DEFAULT 0
 );
 
-CREATE TABLE {schema}.folded (
+CREATE TABLE {schema}.count_totals (
     queue text COLLATE "C" PRIMARY KEY,
     scheduled bigint NOT NULL,
     ready bigint NOT NULL,
@@ -233,9 +236,27 @@ SELECT
     queue, sum(scheduled)::bigint AS scheduled, sum(ready)::bigint AS ready, sum(running)::bigint AS running,
     sum(waiting)::bigint AS waiting, sum(done)::bigint AS done, sum(dead)::bigint AS dead,
     sum(cancelled)::bigint AS cancelled
-FROM (SELECT * FROM {schema}.folded UNION ALL SELECT * FROM {schema}.deltas) AS parts
+FROM (SELECT * FROM {schema}.count_totals UNION ALL SELECT * FROM {schema}.count_deltas) AS parts
 GROUP BY queue
 HAVING sum(scheduled + ready + running + waiting + done + dead + cancelled) <> 0;
+
+-- What counts show no more: removed jobs as enqueued, and ends that jobs have left. Rows that calls add, and what prune
+-- has folded them into.
+CREATE TABLE {schema}.past_count_deltas (
+    queue text COLLATE "C" NOT NULL,
+    enqueued bigint NOT NULL DEFAULT 0,
+    done bigint NOT NULL DEFAULT 0,
+    dead bigint NOT NULL DEFAULT 0,
+    cancelled bigint NOT NULL DEFAULT 0
+);
+
+CREATE TABLE {schema}.past_count_totals (
+    queue text COLLATE "C" PRIMARY KEY,
+    enqueued bigint NOT NULL,
+    done bigint NOT NULL,
+    dead bigint NOT NULL,
+    cancelled bigint NOT NULL
+) WITH (fillfactor = 50);
 
 CREATE TABLE {schema}.records (
     version bigint NOT NULL,
@@ -250,7 +271,7 @@ CREATE INDEX records_due ON {schema}.records (kind, due, key) WHERE due > 0;
 CREATE INDEX records_expires ON {schema}.records (expires) WHERE expires > 0;
 
 -- The head's row is locked last in a short transaction, so offsets are dense and appear in order.
-CREATE TABLE {schema}.heads (
+CREATE TABLE {schema}.stream_heads (
     last bigint NOT NULL,
     stream text COLLATE "C" PRIMARY KEY
 ) WITH (fillfactor = 20);
@@ -283,7 +304,7 @@ CREATE TABLE {schema}.workers (
     body bytea NOT NULL
 );
 
-CREATE TABLE {schema}.asks (
+CREATE TABLE {schema}.claim_requests (
     worker uuid PRIMARY KEY,
     at bigint NOT NULL,
     number bigint NOT NULL,  -- the worker's own: what comes with a lower one is too late
@@ -291,53 +312,13 @@ CREATE TABLE {schema}.asks (
     token uuid NOT NULL
 ) WITH (fillfactor = 20);
 
-CREATE TABLE {schema}.sleepers (
+CREATE TABLE {schema}.idle_workers (
     worker uuid PRIMARY KEY,
     until bigint NOT NULL
 ) WITH (fillfactor = 20);
 
-CREATE TABLE {schema}.watched (
+CREATE TABLE {schema}.watched_jobs (
     id uuid PRIMARY KEY,
     until bigint NOT NULL
 );
-CREATE INDEX watched_until ON {schema}.watched (until);
-
--- A job on its way to ready, with or without a slot in its lane.
-CREATE TYPE {schema}.newcomer AS (
-    id uuid,
-    parent uuid,
-    since bigint,
-    attempt integer,
-    lost integer,
-    priority smallint,
-    lane_limit smallint,
-    slot boolean,
-    scope "char",
-    queue text COLLATE "C",
-    lane text COLLATE "C",
-    seq bigint  -- of one that has come due: its arrival, which it keeps
-);
-
--- A job that has left its place for good.
-CREATE TYPE {schema}.ended AS (
-    id uuid,
-    parent uuid,
-    attempt integer,
-    lost integer,
-    slot boolean,
-    scope "char",
-    queue text COLLATE "C",
-    lane text COLLATE "C",
-    was text,
-    verdict text,
-    result bytea
-);
-
-CREATE TYPE {schema}.wish AS (
-    kind text COLLATE "C",
-    key text COLLATE "C",
-    value bytea,
-    expect bigint,
-    due bigint,
-    expires bigint
-);
+CREATE INDEX watched_jobs_until ON {schema}.watched_jobs (until);

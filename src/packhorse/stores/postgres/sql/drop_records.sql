@@ -8,4 +8,4 @@ WITH gone AS (
 )
 SELECT count(*)
 FROM gone
-WHERE NOT expires BETWEEN 1 AND {schema}.moment_1($3);
+WHERE NOT expires BETWEEN 1 AND {set}call_time($3);

@@ -1,6 +1,6 @@
 -- Running jobs are few and in no order of their own.
 SELECT id, id
-FROM {schema}.leases
+FROM {schema}.running
 WHERE queue = $1
   AND id > $3::uuid
 ORDER BY id

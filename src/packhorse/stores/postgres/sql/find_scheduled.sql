@@ -2,7 +2,7 @@
 WITH RECURSIVE priorities AS (
     (
         SELECT priority
-        FROM {schema}.due
+        FROM {schema}.scheduled
         WHERE queue = $1
           AND (lane IS NULL OR slot)
         ORDER BY queue, priority
@@ -10,12 +10,12 @@ WITH RECURSIVE priorities AS (
     )
     UNION ALL
     SELECT (
-        SELECT due.priority
-        FROM {schema}.due
-        WHERE due.queue = $1
-          AND due.priority > priorities.priority
-          AND (due.lane IS NULL OR due.slot)
-        ORDER BY due.queue, due.priority
+        SELECT scheduled.priority
+        FROM {schema}.scheduled
+        WHERE scheduled.queue = $1
+          AND scheduled.priority > priorities.priority
+          AND (scheduled.lane IS NULL OR scheduled.slot)
+        ORDER BY scheduled.queue, scheduled.priority
         LIMIT 1
     )
     FROM priorities
@@ -27,18 +27,18 @@ FROM (
     FROM priorities
     CROSS JOIN LATERAL (
         SELECT id, due, seq
-        FROM {schema}.due
-        WHERE due.queue = $1
-          AND due.priority = priorities.priority
-          AND (due.lane IS NULL OR due.slot)
-          AND (due.due, due.seq) > ($3::bigint, $4::bigint)
-        ORDER BY due.queue, due.priority, due.due, due.seq
+        FROM {schema}.scheduled
+        WHERE scheduled.queue = $1
+          AND scheduled.priority = priorities.priority
+          AND (scheduled.lane IS NULL OR scheduled.slot)
+          AND (scheduled.due, scheduled.seq) > ($3::bigint, $4::bigint)
+        ORDER BY scheduled.queue, scheduled.priority, scheduled.due, scheduled.seq
         LIMIT $2::bigint
     ) AS soon
     UNION ALL
     (
         SELECT id, due, seq
-        FROM {schema}.due
+        FROM {schema}.scheduled
         WHERE queue = $1
           AND lane IS NOT NULL
           AND NOT slot
@@ -46,6 +46,6 @@ FROM (
         ORDER BY queue, due, seq
         LIMIT $2::bigint
     )
-) AS due
+) AS soonest
 ORDER BY due, seq
 LIMIT $2::bigint;

@@ -1,6 +1,6 @@
 -- Longest first.
 SELECT id, seq
-FROM {schema}.waits
+FROM {schema}.waiting
 WHERE queue = $1
   AND seq > $3::bigint
 ORDER BY queue, seq

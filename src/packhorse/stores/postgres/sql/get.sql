@@ -1,26 +1,28 @@
--- All that is known of jobs, from one snapshot: the record and the one place it has.
+-- All that is known of jobs, from one snapshot: the record and the one place it has. Without bodies ($2 is false) payloads
+-- and results stay in their tables, and failures end before their tracebacks: a quote within a text has a backslash before it,
+-- so the name of the field is found.
 SELECT
-    jobs.id, jobs.task, jobs.queue, jobs.payload, jobs.headers, jobs.priority, jobs.born,
+    jobs.id, jobs.task, jobs.queue, CASE WHEN $2::boolean THEN jobs.payload ELSE ''::bytea END, jobs.headers, jobs.priority, jobs.enqueued_at,
     CASE
         WHEN ready.id IS NOT NULL THEN 'ready'
-        WHEN due.id IS NOT NULL THEN 'scheduled'
-        WHEN leases.id IS NOT NULL THEN 'running'
-        WHEN waits.id IS NOT NULL THEN 'waiting'
-        ELSE shelves.verdict
+        WHEN scheduled.id IS NOT NULL THEN 'scheduled'
+        WHEN running.id IS NOT NULL THEN 'running'
+        WHEN waiting.id IS NOT NULL THEN 'waiting'
+        ELSE retention_groups.verdict
     END,
-    coalesce(ready.since, due.due, leases.claimed, waits.since, ends.finished),
+    coalesce(ready.since, scheduled.due, running.claimed, waiting.since, ended.finished),
     jobs.tenant, jobs.lane, jobs.lane_limit, jobs.parent, jobs.unique_key,
-    coalesce(waits.reason, ends.reason),
-    coalesce(waits.detail, ''),
-    coalesce(ready.attempt, due.attempt, leases.attempt, waits.attempt, ends.attempt),
-    coalesce(ready.lost, due.lost, leases.lost, waits.lost, ends.lost),
-    leases.worker,
-    leases.until,
-    coalesce(leases.cancelling, false),
-    coalesce(waits.pending, jobs.children),
+    coalesce(waiting.reason, ended.reason),
+    coalesce(waiting.detail, ''),
+    coalesce(ready.attempt, scheduled.attempt, running.attempt, waiting.attempt, ended.attempt),
+    coalesce(ready.lost, scheduled.lost, running.lost, waiting.lost, ended.lost),
+    running.worker,
+    running.until,
+    coalesce(running.cancelling, false),
+    coalesce(waiting.pending, jobs.children),
     coalesce(families.delivered, 0),
     progress.data,
-    ends.result,
+    CASE WHEN $2::boolean THEN ended.result END,
     failures.errors, failures.attempts, failures.moments
 FROM unnest($1::uuid[]) WITH ORDINALITY AS given (id, n)
 JOIN {schema}.jobs ON jobs.id = given.id
@@ -29,7 +31,7 @@ LEFT JOIN LATERAL (
     FROM {schema}.ready
     WHERE queue = jobs.queue
       AND priority = jobs.priority
-      AND since = jobs.born
+      AND since = jobs.enqueued_at
       AND seq = jobs.seq
     UNION ALL
     SELECT id, since, attempt, lost
@@ -37,16 +39,22 @@ LEFT JOIN LATERAL (
     WHERE id = given.id
       AND NOT fresh
 ) AS ready ON true
-LEFT JOIN {schema}.due ON due.id = given.id
-LEFT JOIN {schema}.leases ON leases.id = given.id
-LEFT JOIN {schema}.waits ON waits.id = given.id
-LEFT JOIN {schema}.ends ON ends.id = given.id
-LEFT JOIN {schema}.shelves ON shelves.id = ends.shelf
+LEFT JOIN {schema}.scheduled ON scheduled.id = given.id
+LEFT JOIN {schema}.running ON running.id = given.id
+LEFT JOIN {schema}.waiting ON waiting.id = given.id
+LEFT JOIN {schema}.ended ON ended.id = given.id
+LEFT JOIN {schema}.retention_groups ON retention_groups.id = ended.retention_group
 LEFT JOIN {schema}.families ON families.id = given.id
 LEFT JOIN {schema}.progress ON progress.id = given.id
 LEFT JOIN LATERAL (
     SELECT
-        array_agg(error ORDER BY seq) AS errors,
+        array_agg(
+            CASE
+                WHEN $2::boolean OR position(',"traceback":'::bytea IN error) = 0 THEN error
+                ELSE substring(error FROM 1 FOR position(',"traceback":'::bytea IN error) - 1) || '}'::bytea
+            END
+            ORDER BY seq
+        ) AS errors,
         array_agg(attempt ORDER BY seq) AS attempts,
         array_agg(at ORDER BY seq) AS moments
     FROM {schema}.tries

@@ -18,3 +18,24 @@ BEGIN
     END IF;
 END
 $packhorse$;
+
+-- name: roll_back
+ROLLBACK;
+
+-- name: reset_pooled
+-- The same for a session of a pooler, which cannot be closed: in its transaction, or in one message with what rolls that back.
+-- Prepared statements of the pooler's own stay.
+CLOSE ALL;
+UNLISTEN *;
+DISCARD SEQUENCES;
+DISCARD TEMP;
+SELECT pg_catalog.pg_advisory_unlock_all();
+DO $packhorse$
+DECLARE
+    v_name text;
+BEGIN
+    FOR v_name IN SELECT name FROM pg_catalog.pg_prepared_statements WHERE from_sql LOOP
+        EXECUTE pg_catalog.format('DEALLOCATE %I', v_name);
+    END LOOP;
+END
+$packhorse$;

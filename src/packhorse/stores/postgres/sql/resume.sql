@@ -3,4 +3,4 @@ WITH resumed AS (
     DELETE FROM {schema}.queues
     WHERE name = ANY ($1::text[])
 )
-SELECT {schema}.wake_1({schema}.moment_1($2));
+SELECT {set}wake_idle_workers({set}call_time($2));

@@ -1,2 +1,2 @@
-INSERT INTO {schema}.migrations (name, checksum)
-VALUES ($1, $2);
+INSERT INTO {schema}.migrations (name, checksum, compatible)
+VALUES ($1, $2, $3);

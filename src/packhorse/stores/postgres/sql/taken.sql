@@ -1,2 +1,2 @@
-SELECT name, checksum
+SELECT name, checksum, compatible
 FROM {schema}.migrations;

@@ -1,4 +1,4 @@
 SELECT body, seen
 FROM {schema}.workers
-WHERE until > {schema}.moment_1($1)
+WHERE until > {set}call_time($1)
 ORDER BY name, id;

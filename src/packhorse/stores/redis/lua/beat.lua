@@ -1,5 +1,6 @@
--- Say that a worker lives, for so long; no time at all says goodbye.
+-- Record that a worker is alive for this time; a time of zero removes it.
 -- args: worker ttl about
+-- needs: call builtins key now commit_even_if_full
 commit_even_if_full()
 if tonumber(ttl) > 0 then
   call('HSET', key('workers'), worker, pack('>d', now + ttl) .. stamp .. about)

@@ -1,5 +1,6 @@
--- Records of a kind whose due moment has come, soonest first: name and text of each.
+-- Return the records of a kind that are due, soonest first: name and text of each.
 -- args: kind limit
+-- needs: call key now cache reads record_of
 local found, from = {}, 0
 while #found < 2 * limit do
   local names = call('ZRANGEBYSCORE', key('dues', kind), '-inf', now, 'LIMIT', from, limit)

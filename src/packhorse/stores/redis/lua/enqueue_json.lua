@@ -1,8 +1,9 @@
--- Enqueue a job for any client of the server: task, arguments and options as texts. Answers the id of the job that
--- stands for it. Arguments are kept byte for byte; options are those of docs/how-to/other-languages.md.
+-- Enqueue a job for any client of the server: task, arguments and options as texts. Return the id of the new job, or of
+-- the existing one. Arguments are stored byte for byte; docs/how-to/other-languages.md describes the options.
 -- args: task args options
+-- needs: builtins int now arrivals head_in_part conclude_if_room create
 
--- Sequences of UTF-8 by their first byte; what is left of a text without them must be ASCII.
+-- Sequences of UTF-8 by their first byte; without them the rest of a text must be ASCII.
 local TAIL = '[\128-\191]'
 local SEQUENCES = {
   '[\194-\223]' .. TAIL, '\224[\160-\191]' .. TAIL, '[\225-\236\238\239]' .. TAIL .. TAIL, '\237[\128-\159]' .. TAIL,
@@ -16,7 +17,7 @@ local function utf8(text)
   return not find(text, '[\128-\255]')
 end
 
--- What cjson lets through and JSON does not have: control bytes in strings, and numbers as C writes them.
+-- What cjson accepts and JSON forbids: control bytes in strings, and numbers in C notation.
 local MALFORMED = {
   '[a-df-zA-DF-Z]', '[^%d][eE]', '[eE][^%d%+%-]', '[eE][%+%-][^%d]', '[^eE]%+', '%-[^%d]', '[^%d]%.', '%.[^%d]',
   '[^%w%.%+%-]%-?0%d',
@@ -53,7 +54,7 @@ local function whole(least, most)
   return function(value) return fits(value) and value % 1 == 0 end
 end
 
--- Whether a table was an object with good names. An empty list cannot be told from an empty object.
+-- Return whether a table was an object with valid names. An empty list looks like an empty object.
 local function with_names(value)
   for name in pairs(value) do
     if not named(name) then return false end
@@ -61,10 +62,10 @@ local function with_names(value)
   return true
 end
 
-local UNIQUE = { key = true, within = true, ['until'] = true }
-local TAKEN = { packhorse = true, correlation_id = true, traceparent = true, tracestate = true, tenant = true, user = true }
+local UNIQUE_OPTIONS = { key = true, within = true, ['until'] = true }
+local RESERVED_HEADERS = { packhorse = true, correlation_id = true, traceparent = true, tracestate = true, tenant = true, user = true }
 local CHECKS = {
-  queue = named, key = named, tenant = named, user = named, correlation = named,
+  queue = named, key = named, tenant = named, user = named, correlation_id = named,
   priority = whole(0, 8191), per_key = whole(1, 32767), attempts = whole(1, 1000000),
   delay = number(0, 3155760000), at = number(0, 4102444800),
   headers = function(value) return type(value) == 'table' and with_names(value) end,
@@ -72,7 +73,7 @@ local CHECKS = {
   unique = function(value)
     if type(value) ~= 'table' then return false end
     for name in pairs(value) do
-      if not UNIQUE[name] then return false end
+      if not UNIQUE_OPTIONS[name] then return false end
     end
     return named(value.key)
       and (value.within == nil or number(0.000001, 3155760000)(value.within))
@@ -81,50 +82,52 @@ local CHECKS = {
 }
 if #args > 1048576 then return redis.error_reply('PACKHORSE args have more than 1 MiB') end
 if #options > 65536 then return redis.error_reply('PACKHORSE options have more than 64 KiB') end
-local said = object(options)
+local given = object(options)
 if not named(task) then return redis.error_reply('PACKHORSE a task has a name of 1 to 255 bytes of UTF-8 text') end
-if not said or not object(args) then return redis.error_reply('PACKHORSE args and options are texts of JSON objects, in UTF-8') end
-for name, value in pairs(said) do
+if not given or not object(args) then return redis.error_reply('PACKHORSE args and options are texts of JSON objects, in UTF-8') end
+for name, value in pairs(given) do
   if not CHECKS[name] then return redis.error_reply('PACKHORSE there is no option ' .. name) end
   if not CHECKS[name](value) then return redis.error_reply('PACKHORSE this is nothing for the option ' .. name) end
 end
 
-for name in pairs(said.headers or {}) do
-  if TAKEN[name] then
-    return redis.error_reply('PACKHORSE a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation')
+for name in pairs(given.headers or {}) do
+  if RESERVED_HEADERS[name] then
+    return redis.error_reply('PACKHORSE a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation_id')
   end
 end
 
-local function micros(seconds) return int((seconds or 0) * 1000000) end
+-- JSON knows -0, which C writes as it is: adding 0 makes it 0.
+local function micros(seconds) return int((seconds or 0) * 1000000 + 0) end
 
--- Time and a number that rises, hashed: a script has no randomness of its own.
+-- Hash the time and a counter: a script has no randomness of its own.
 local function fresh()
-  local hash = redis.sha1hex(int(now) .. ':' .. int(arrival()) .. ':' .. task .. ':' .. args)
-  return format('%012x', now / 1000) .. '7' .. sub(hash, 1, 3) .. '8' .. sub(hash, 4, 6) .. sub(hash, 7, 18)
+  local digest = redis.sha1hex(int(now) .. ':' .. int(arrival()) .. ':' .. task .. ':' .. args)
+  return format('%012x', now / 1000) .. '7' .. sub(digest, 1, 3) .. '8' .. sub(digest, 4, 6) .. sub(digest, 7, 18)
 end
 
 local function dashed(hex)
   return concat({ sub(hex, 1, 8), sub(hex, 9, 12), sub(hex, 13, 16), sub(hex, 17, 20), sub(hex, 21) }, '-')
 end
 
-local hex = said.uuid and string.lower((string.gsub(said.uuid, '-', ''))) or fresh()
+local hex = given.uuid and string.lower((string.gsub(given.uuid, '-', ''))) or fresh()
 local id = string.gsub(hex, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end)
-local fields = said.headers or {}
-fields.correlation_id = said.correlation or dashed(hex)
-fields.tenant, fields.user = said.tenant, said.user
-if said.attempts then fields.packhorse = { options = { attempts = said.attempts } } end
-local headers = cjson.encode(fields)
+local fields = given.headers or {}
+fields.correlation_id = given.correlation_id or dashed(hex)
+fields.tenant, fields.user = given.tenant, given.user
+if given.attempts then fields.packhorse = { options = { attempts = given.attempts } } end
+local encoded, headers = pcall(cjson.encode, fields)
+if not encoded then return redis.error_reply('PACKHORSE the headers hold a number that is too large') end
 if #headers > 16384 then return redis.error_reply('PACKHORSE the headers have more than 16 KiB') end
 
-local later = (said.delay or said.at) and micros(said.delay) .. ' ' .. micros(said.at) or ''
-local common = concat({ said.queue or 'default', int(said.priority or 10), task, said.tenant or '', int(#headers) }, '\31')
+local later = (given.delay or given.at) and micros(given.delay) .. ' ' .. micros(given.at) or ''
+local common = concat({ given.queue or 'default', int((given.priority or 10) + 0), task, given.tenant or '', int(#headers) }, '\31')
 local head
-if said.key or said.unique then
-  local unique = said.unique or {}
-  local scope = said.unique and (unique.within and 'w' or sub(unique['until'] or 'finished', 1, 1)) or ''
+if given.key or given.unique then
+  local unique = given.unique or {}
+  local scope = given.unique and (unique.within and 'w' or sub(unique['until'] or 'finished', 1, 1)) or ''
   head = concat({
-    (scope == 's' and 's' or 'x') .. (said.key or ''), int(said.per_key or 1), common, '',
-    said.unique and task .. ':' .. unique.key or '', scope, micros(unique.within), '0',
+    (scope == 's' and 's' or 'x') .. (given.key or ''), int(given.per_key or 1), common, '',
+    given.unique and task .. ':' .. unique.key or '', scope, micros(unique.within), '0',
   }, '\31')
   if later == '' then later = '0 0' end
 else
@@ -134,7 +137,7 @@ local letter = 0
 for at = 1, #head do letter = (letter * 31 + byte(head, at)) % 94 end
 local part = head .. '\30' .. string.char(33 + letter) .. headers .. args .. sub(id, 9)
 local parsed = head_in_part(part)
-local known = expect_jobs({ id }, { parsed })
+local known = prefetch_jobs({ id }, { parsed })
 local holder = create(id, known[1], parsed, part, later)
 conclude_if_room()
 return dashed((string.gsub(holder, '.', function(char) return format('%02x', byte(char)) end)))

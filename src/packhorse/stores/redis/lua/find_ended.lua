@@ -1,51 +1,57 @@
--- A page of the ended jobs of a queue with one verdict, newest first over all its shelves: whether that was all, shelf
--- and position to go on below for each shelf, and shelf, position and id of each found.
+-- Return a page of the ended jobs of a queue, or of all if none is named, with one verdict, newest first over all retention
+-- groups: whether that was all, group and position to continue below for each group, and group, position and id of each
+-- found.
 -- args: queue verdict limit positions:2
-local LOOKS = 2000
+-- needs: call builtins int arguments reads ended groups
 local given, open, looked = {}, {}, 0
+local max_entries_read -- each group is read once at least, else a page of many groups would not be in order
 for i = 1, positions.count do given[cell(positions, i, 1)] = tonumber(cell(positions, i, 2)) end
 
--- The newest good entry of a shelf below where it was looked at so far, or nil at its end.
-local function newest(shelf)
-  while shelf.at > shelf.base and looked < LOOKS do
-    if shelf.at <= shelf.window_from then
-      shelf.window_from = max(shelf.at - limit, shelf.base)
-      local from = shelf.window_from - shelf.base
-      shelf.window = call('LRANGE', shelf.key, from, shelf.at - shelf.base - 1)
-      prefetch(ends, shelf.window)
+-- The newest good entry of a group below the position read so far, or nil at its end.
+local function newest(group)
+  while group.at > group.base and looked < max_entries_read do
+    if group.at <= group.window_from then
+      group.window_from = max(group.at - group.window_size, group.base)
+      group.window_size = min(2 * group.window_size, limit)
+      local from = group.window_from - group.base
+      group.window = call('LRANGE', group.key, from, group.at - group.base - 1)
+      prefetch(ended, group.window)
     end
-    local id = shelf.window[shelf.at - shelf.window_from]
-    local row = get(ends, id)
+    local id = group.window[group.at - group.window_from]
+    local row = get(ended, id)
     looked = looked + 1
-    if row and sub(row, 32, 35) == shelf.packed and unpacked('>I4', sub(row, -4)) == (shelf.at - 1) % 4294967296 then
-      return { id = id, finished = (unpacked('>d', sub(row, 18, 25))) }
+    if row and sub(row, GROUP_AT, GROUP_END) == group.packed
+      and unpacked('>I4', sub(row, POSITION_AT)) == (group.at - 1) % 4294967296 then
+      return { id = id, finished = (unpacked('>d', sub(row, FINISHED_AT, FINISHED_END))) }
     end
-    shelf.at = shelf.at - 1
+    group.at = group.at - 1
   end
   return nil
 end
 
-local all = call('HGETALL', shelf_rows)
+local all = call('HGETALL', group_rows)
 for i = 1, #all, 2 do
   local of, how = match(all[i], '^([^\31]*)\31(.)\31')
-  if of == queue and how == verdict then
-    local shelf = shelf_of(all[i])
-    shelf.at = min(given[int(shelf.number)] or math.huge, shelf.base + shelf.length)
-    shelf.window_from = shelf.at
-    open[#open + 1] = shelf
+  if (queue == '' or of == queue) and how == verdict then
+    local group = group_of(all[i])
+    group.at = min(given[int(group.number)] or math.huge, group.base + group.length)
+    group.window_from = group.at
+    open[#open + 1] = group
   end
 end
 table.sort(open, function(one, other) return one.number < other.number end)
+max_entries_read = 2000 + #open
+for _, group in ipairs(open) do group.window_size = min(limit, math.ceil(2 * limit / #open)) end
 
 local found, done = {}, false
-while #found < 3 * limit and looked < LOOKS do
+while #found < 3 * limit and looked < max_entries_read do
   local best
-  for _, shelf in ipairs(open) do
-    shelf.first = shelf.first or newest(shelf)
-    if shelf.first and (not best or shelf.first.finished > best.first.finished) then best = shelf end
+  for _, group in ipairs(open) do
+    group.first = group.first or newest(group)
+    if group.first and (not best or group.first.finished > best.first.finished) then best = group end
   end
   if not best then
-    done = looked < LOOKS
+    done = looked < max_entries_read
     break
   end
   best.at = best.at - 1
@@ -56,8 +62,8 @@ while #found < 3 * limit and looked < LOOKS do
 end
 
 local going_on = {}
-for _, shelf in ipairs(open) do
-  going_on[#going_on + 1] = int(shelf.number)
-  going_on[#going_on + 1] = int(shelf.at)
+for _, group in ipairs(open) do
+  going_on[#going_on + 1] = int(group.number)
+  going_on[#going_on + 1] = int(group.at)
 end
 return { done and '1' or '0', going_on, found }

@@ -1,5 +1,6 @@
--- The records of a kind between two names, in order: the last name looked at, and name and text of each found.
+-- Return the records of a kind between two names, in order: the last name read, and name and text of each record.
 -- args: kind from upto limit
+-- needs: call key cache reads record_of
 local all = call('ZRANGEBYLEX', key('names', kind), from, upto, 'LIMIT', 0, limit)
 local found = { #all == tonumber(limit) and all[#all] or '' }
 prefetch(hash('records', kind), all)

@@ -1,9 +1,10 @@
--- A page of a sorted set behind a score and member: member and score of each. The entry without end that the layout
--- puts into one of them comes last and is not for callers.
+-- Return a page of a sorted set behind a score and member: member and score of each. The entry with an infinite score,
+-- which the layout adds to `running`, comes last and is left out.
 -- args: kind name score member limit
+-- needs: call builtins key
 local full = key(kind, name ~= '' and name or nil)
 
--- By bytes, as the server orders members; Lua's own comparison asks the locale.
+-- Compare bytes, as the server orders members; Lua's own comparison depends on the locale.
 local function behind_member(other)
   for i = 1, min(#other, #member) do
     local left, right = byte(other, i), byte(member, i)

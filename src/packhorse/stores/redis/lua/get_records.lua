@@ -1,5 +1,6 @@
--- The records of a kind that have not expired: for each its text, or nothing.
+-- Return the records of a kind that have not expired: for each its text, or an empty string.
 -- args: kind names:1
+-- needs: arguments cache reads record_of
 local found = {}
 prefetch(hash('records', kind), column(names, 1))
 for i = 1, names.count do

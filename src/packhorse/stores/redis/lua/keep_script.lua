@@ -1,5 +1,6 @@
--- Keep the text of a script where clients in other languages find it.
+-- Store the text of a script for clients in other languages.
 -- args: name text
+-- needs: call key
 commit()
 call('HSET', key('scripts'), name, text)
 return 1

@@ -1,5 +1,6 @@
--- Keep the latest progress of running jobs; answers a letter each: written, lost.
+-- Store the latest progress of running jobs; return a letter for each: written, lost.
 -- args: notes:3
+-- needs: builtins arguments reads writes live progress leased conclude_if_room
 local ids, answers = column(notes, 1), {}
 prefetch(live, ids)
 for i, id in ipairs(ids) do

@@ -1,7 +1,8 @@
--- Make jobs ready that wait for a reason, those that wait longest first; answers how many.
+-- Make jobs ready that wait for a reason, the longest waiting first; return how many.
 -- args: reason limit tasks:1
+-- needs: call builtins key arguments reads live live_rows stop_waiting note_change conclude
 
--- Those that may be released, at most as many as the limit, in order of arrival.
+-- Return the jobs to release, at most as many as the limit, in order of arrival.
 local function waiting()
   if tasks.count == 0 then return call('ZRANGE', key('reasons', reason), 0, limit - 1) end
   local found = {}
@@ -20,9 +21,9 @@ prefetch(live, ids)
 for _, id in ipairs(ids) do
   local text = get(live, id)
   local row = text and row_of(text)
-  if row and row.place == 'w' then
-    let_go(id, row)
-    note('r', id)
+  if row and row.place == WAITING then
+    stop_waiting(id, row)
+    note_change('r', id)
     released = released + 1
   end
 end

@@ -1,33 +1,38 @@
--- Make dead or cancelled jobs ready again; answers 1 or 0 for each.
+-- Make dead or cancelled jobs ready again; return 1 or 0 for each.
 -- args: targets:1
+-- needs: builtins now arguments reads writes counts past_counts jobs ended records states tries_of_jobs moves note_change conclude
+-- needs: uncount_in_group take_back_delivery unique_keys wait_for_children
 local ids, heads, answers = column(targets, 1), {}, {}
 prefetch(jobs, ids)
-prefetch(ends, ids)
+prefetch(ended, ids)
 
--- Takes a job out of its end; answers its head, or nil if it stays.
+-- Remove the ended row of a job; return its head, or nil if the job cannot be replayed.
 local function take_out(id)
-  local record, row = get(jobs, id), get(ends, id)
-  if not record or not row or sub(row, 1, 1) == 'd' then return nil end
+  local record, row = get(jobs, id), get(ended, id)
+  if not record or not row or sub(row, 1, 1) == DONE then return nil end
   local head = head_in(record)
-  local bound = head.unique ~= '' and head.scope ~= 'w'
+  local bound = head.unique ~= '' and head.scope ~= SCOPE_WINDOW
   if bound and (holder_of(head.unique) or id) ~= id then return nil end
   if bound then take_unique(id, head) end
-  unshelve(row)
-  local token = sub(row, 2, 17) -- a dead job's is among its tries
-  if sub(row, 1, 1) == 'c' and token ~= NO_TOKEN then remember(id, token, sub(row, 26, 31), '') end
-  set(ends, id, false)
+  uncount_in_group(row)
+  local token = sub(row, ENDED_TOKEN_AT, ENDED_TOKEN_END) -- that of a dead job is among its tries
+  if sub(row, 1, 1) == CANCELLED and token ~= NO_TOKEN then
+    remember_try(id, token, sub(row, ENDED_COUNTERS_AT, ENDED_COUNTERS_END), '')
+  end
+  set(ended, id, false)
   count(head.queue, STATES[sub(row, 1, 1)], -1)
+  count_left_end(head.queue, STATES[sub(row, 1, 1)])
   if not head.plain and head.parent ~= '' then take_back_delivery(id, head) end
-  note('p', id)
+  note_change('p', id)
   return head
 end
 
--- A parent waits for children that are replayed in the same call, also for those named after it.
+-- Take out all jobs first: a parent waits for children that are replayed in the same call, wherever they are listed.
 for i, id in ipairs(ids) do heads[i] = take_out(id) or false end
 for i, id in ipairs(ids) do
   local head = heads[i]
   answers[i] = head and 1 or 0
-  if head and (head.plain or not wait_for_children(id, head)) then ask(id, head, stamp, NEVER) end
+  if head and (head.plain or not wait_for_children(id, head)) then admit_in_turn(id, head, stamp, NO_ATTEMPT) end
 end
 conclude()
 return answers

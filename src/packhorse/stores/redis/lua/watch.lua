@@ -1,12 +1,13 @@
--- Register interest in the end of jobs; answers those that have ended already or are not there. A watch is written again
--- once half of its time is over; a job that has one is there, for whoever drops it takes its watch away.
+-- Watch for the end of jobs; return those that ended already or do not exist. A watch is written again once half of its
+-- time is over. A job with a watch exists, because dropping a job removes its watch.
 -- args: ttl targets:1
+-- needs: call int now arguments cache reads writes jobs ended watched conclude_if_room
 local ids, over, written = column(targets, 1), {}, false
-prefetch(ends, ids)
+prefetch(ended, ids)
 prefetch(watched, ids)
 for _, id in ipairs(ids) do
   local fresh = tonumber(get(watched, id) or 0) >= now + ttl / 2
-  if get(ends, id) or not fresh and call('HSTRLEN', jobs.key, id) == 0 then
+  if get(ended, id) or not fresh and call('HSTRLEN', jobs.key, id) == 0 then
     over[#over + 1] = id
   elseif not fresh then
     set(watched, id, int(now + ttl))

@@ -1,9 +1,11 @@
--- A small hash or sorted set is kept flat and searched from its start, which halves the rate of a worker; one entry
--- over 64 bytes makes a real table of it, for good.
+-- compatible: no
+-- The server keeps a small hash or sorted set as a flat list and searches it, which halves the rate of a worker. An entry
+-- over 64 bytes turns it into a table for good.
+-- needs: call key
 local long = string.rep('-', 80)
 for _, kind in ipairs({
-  'jobs', 'live', 'ends', 'tries', 'tombs', 'uniques', 'held', 'delivered', 'progress', 'watched', 'counts', 'asks',
+  'jobs', 'live', 'ended', 'tries', 'tombstones', 'uniques', 'lane_slots', 'delivered', 'progress', 'watched', 'counts', 'claims',
 }) do
   call('HSET', key(kind), '', long)
 end
-call('ZADD', key('leases'), '+inf', long)
+call('ZADD', key('running'), '+inf', long)

@@ -1,4 +1,4 @@
--- name: kin
+-- name: lanes_and_parents
 SELECT j.seq, j.id, j.lane, j.parent
 FROM json_each(?1) AS k CROSS JOIN packhorse_jobs AS j ON j.seq = k.value;
 
@@ -21,4 +21,4 @@ UPDATE packhorse_families SET delivered = delivered - 1 WHERE seq = (SELECT seq 
 SELECT 1 FROM packhorse_tries WHERE seq = ?1 LIMIT 1;
 
 -- name: pending_parent
-SELECT queue, priority, attempt, lost, flags FROM packhorse_waits WHERE seq = ?1 AND pending <= ?2;
+SELECT queue, priority, attempt, lost, flags FROM packhorse_waiting WHERE seq = ?1 AND pending <= ?2;

@@ -4,5 +4,5 @@ INSERT OR REPLACE INTO packhorse_workers (id, until, seen, facts) VALUES (?1, ?2
 -- name: leave
 DELETE FROM packhorse_workers WHERE id = ?1;
 
--- name: living
+-- name: live_workers
 SELECT facts, seen FROM packhorse_workers WHERE until > ?1;

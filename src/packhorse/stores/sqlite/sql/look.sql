@@ -1,7 +1,7 @@
 -- name: view
--- All that is known of jobs, by rowid.
+-- All that is known of jobs, by rowid. Without bodies (?2 is 0) payload and result are not read from their pages.
 SELECT
-    j.seq, j.id, j.task, j.queue, CAST(j.payload AS BLOB), CAST(j.headers AS BLOB), j.priority, j.born, j.tenant, j.lane, j.lane_limit, j.parent,
+    j.seq, j.id, j.task, j.queue, CASE WHEN ?2 THEN CAST(j.payload AS BLOB) ELSE x'' END, CAST(j.headers AS BLOB), j.priority, j.enqueued_at, j.tenant, j.lane, j.lane_limit, j.parent,
     j.children, j.unique_key,
     CASE
         WHEN e.seq IS NOT NULL THEN s.state
@@ -13,17 +13,18 @@ SELECT
     coalesce(e.finished, l.claimed, r.since, d.since, w.since),
     coalesce(e.attempt, l.attempt, r.attempt, d.attempt, w.attempt),
     coalesce(e.lost, l.lost, r.lost, d.lost, w.lost),
-    coalesce(e.reason, w.reason), w.detail, w.pending, l.worker, l.until, l.cancelling, f.delivered, n.progress, e.result
+    coalesce(e.reason, w.reason), w.detail, w.pending, l.worker, l.until, l.cancelling, f.delivered, n.progress,
+    CASE WHEN ?2 THEN e.result END
 FROM json_each(?1) AS k
 CROSS JOIN packhorse_jobs AS j ON j.seq = k.value
-LEFT JOIN packhorse_ends AS e ON e.seq = j.seq
-LEFT JOIN packhorse_shelves AS s ON s.id = e.shelf
-LEFT JOIN packhorse_leases AS l ON l.seq = j.seq
+LEFT JOIN packhorse_ended AS e ON e.seq = j.seq
+LEFT JOIN packhorse_retention_groups AS s ON s.id = e.retention_group
+LEFT JOIN packhorse_running AS l ON l.seq = j.seq
 LEFT JOIN packhorse_ready AS r ON r.seq = j.seq
-LEFT JOIN packhorse_due AS d ON d.seq = j.seq
-LEFT JOIN packhorse_waits AS w ON w.seq = j.seq
+LEFT JOIN packhorse_scheduled AS d ON d.seq = j.seq
+LEFT JOIN packhorse_waiting AS w ON w.seq = j.seq
 LEFT JOIN packhorse_families AS f ON f.seq = j.seq
-LEFT JOIN packhorse_notes AS n ON n.seq = j.seq
+LEFT JOIN packhorse_progress AS n ON n.seq = j.seq
 ORDER BY k.key;
 
 -- name: failures
@@ -34,7 +35,7 @@ ORDER BY t.seq, t.number;
 
 -- name: page_scheduled
 -- The first parameter is the last queue to look at: a blob is greater than any text. So the index has both ends.
-SELECT seq, queue, since, number FROM packhorse_due
+SELECT seq, queue, since, number FROM packhorse_scheduled
 WHERE queue <= ?1 AND (queue, since, number) > (?2, ?3, ?4)
 ORDER BY queue, since, number
 LIMIT ?5;
@@ -46,25 +47,28 @@ ORDER BY queue, priority, since, number
 LIMIT ?6;
 
 -- name: page_running
-SELECT seq, seq FROM packhorse_leases
+SELECT seq, seq FROM packhorse_running
 WHERE ?1 IN (x'', queue) AND seq > ?2
 ORDER BY seq
 LIMIT ?3;
 
 -- name: page_waiting
-SELECT seq, queue, since, number FROM packhorse_waits
+SELECT seq, queue, since, number FROM packhorse_waiting
 WHERE queue <= ?1 AND (queue, since, number) > (?2, ?3, ?4)
 ORDER BY queue, since, number
 LIMIT ?5;
 
 -- name: page_ended
-SELECT seq, number FROM packhorse_ends
-WHERE shelf = ?1 AND number < ?2
+SELECT seq, number FROM packhorse_ended
+WHERE retention_group = ?1 AND number < ?2
 ORDER BY number DESC
 LIMIT ?3;
 
 -- name: all_counts
 SELECT queue, state, n FROM packhorse_counts;
+
+-- name: past_counts_of
+SELECT what, n FROM packhorse_past_counts WHERE queue = ?1;
 
 -- name: queue_names
 SELECT queue FROM packhorse_counts

@@ -9,7 +9,7 @@ ON CONFLICT DO UPDATE SET version = excluded.version, due = excluded.due, expire
 DELETE FROM packhorse_records WHERE kind = ?1 AND key = ?2;
 
 -- name: waiting_on
-SELECT seq, queue, priority, attempt, lost, flags FROM packhorse_waits
+SELECT seq, queue, priority, attempt, lost, flags FROM packhorse_waiting
 WHERE kind = ?1 AND key = ?2 AND after < ?3
 ORDER BY since, number;
 

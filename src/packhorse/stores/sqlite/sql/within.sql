@@ -1,4 +1,4 @@
--- name: whose
+-- name: database_list
 -- Which file it is. Nothing of the file is read by this, so a transaction that is still to begin does not begin here;
 -- asked of pragma_database_list, it would.
 PRAGMA database_list;

@@ -1,36 +1,38 @@
--- The exchange of most calls: what ended is done and plain, what is leased is plain, of one queue, and was never leased
--- before. Whatever else it meets, it meets before the border, and leaves the call to the whole verb.
-local PLAIN = { [112] = true, [100] = true } -- the flags of heads
-local FIRST = '\0\0\0\1\0\0' -- one attempt, no loss
+-- The fast path of most exchanges: settled jobs are plain and done; leased jobs are plain, of one queue, and were never
+-- leased before. Anything else is found before the border, and the script of the verb runs instead.
+-- needs: call builtins key int now arguments commit_even_if_full claims commands counts write_counts log wake groups
+local PLAIN = { [FLAG_PLAIN] = true, [FLAG_DUE_LATER] = true }
 
--- What ended: ids and rows of ends, by what the live rows say; nil if one of them is not plain, done and held.
+-- Return ids and ended rows of settled jobs by their live rows; nil if one of them is not plain, done and held.
 local function ends_of(ids)
   local texts, first, seen, known, rows_of_ends = fetch_from(key('live'), ids), settlements.first, {}, {}, {}
   for i = 1, #ids do
     local id, text, data = ids[i], texts[i], ARGV[first + 2 * i - 1]
     local like = text and known[text]
     if text and not like then
-      local place, mark = byte(text, 33, 34)
-      if place ~= 108 or mark ~= 48 or not PLAIN[byte(text, 45)] then return nil end
-      local token, queue = sub(text, 1, 16), match(text, '^([^\31]*)', 46)
-      like = { token = token, proof = 'd' .. token .. stamp .. sub(text, 35, 40), queue = queue, tally = tally_of(queue) }
+      local place, mark = byte(text, PLACE_AT, MARK_AT)
+      if place ~= RUNNING_BYTE or mark ~= MARK_NONE or not PLAIN[byte(text, HEAD_AT)] then return nil end
+      local token, queue = sub(text, 1, TOKEN_END), match(text, '^([^\31]*)', QUEUE_AT)
+      local proof = DONE .. token .. stamp .. sub(text, COUNTERS_AT, COUNTERS_END)
+      like = { token = token, proof = proof, queue = queue, tally = tally_of(queue) }
       known[text] = like
     end
-    local letter, high, low = byte(data, 17, 19)
-    if not like or letter ~= 100 or sub(data, 1, 16) ~= like.token or seen[id] then return nil end
+    local letter, high, low = byte(data, OUTCOME_AT, KEEP_END)
+    if not like or letter ~= OUTCOME_DONE or sub(data, 1, TOKEN_END) ~= like.token or seen[id] then return nil end
     seen[id] = true
     local keep = ARGV[keeps.first + high * 256 + low - 1]
     if like.keep ~= keep then
-      like.keep, like.shelf = keep, shelf_for(like.queue, 'd', keep)
-      like.front = like.proof .. like.shelf.packed
+      like.keep, like.group = keep, group_for(like.queue, DONE, keep)
+      like.front = like.proof .. like.group.packed
     end
-    rows_of_ends[2 * i - 1], rows_of_ends[2 * i] = id, like.front .. sub(data, 20, -2) .. shelved(like.shelf, id)
+    local rest = sub(data, OUTCOME_REST_AT, OUTCOME_REST_END)
+    rows_of_ends[2 * i - 1], rows_of_ends[2 * i] = id, like.front .. rest .. append_to_group(like.group, id)
     like.tally.running = like.tally.running - 1
   end
   return rows_of_ends
 end
 
--- What is ready of a queue, best first: ids, how many of which priority, and the priorities whose lines are empty then.
+-- Return what is ready in a queue, best first: ids, how many of each priority, and the priorities that are empty then.
 local function ready_of(queue, wanted)
   local ids, taken, empty = {}, {}, {}
   for _, priority in ipairs(call('ZRANGE', key('priorities', queue), 0, -1)) do
@@ -43,7 +45,7 @@ local function ready_of(queue, wanted)
   return ids, taken, empty
 end
 
--- The records of these, and not many more of them than fit in the bytes asked for.
+-- Return the records of these ids, and not many more than fit into the byte limit.
 local LONGEST_HEAD = 4096
 local function records_of(ids)
   if #ids <= READ_TOGETHER then return fetch_from(key('jobs'), ids) end
@@ -59,19 +61,19 @@ local function records_of(ids)
   return records
 end
 
--- Live rows and scores of what is leased, as many as fit in the bytes asked for; nil if one of them is not plain and new.
+-- Return live rows and scores of leased jobs, as many as fit into the byte limit; nil if one is not plain and new.
 local function rows_of_leases(ids, records)
-  local holder, till = token .. worker .. 'l0' .. FIRST .. NO_STEP, int(now + lease)
-  local before, ended, known = fetch_from(key('live'), ids), fetch_from(key('ends'), ids), {}
+  local holder, till = token .. worker .. RUNNING .. '0' .. FIRST_ATTEMPT .. NO_STEP, int(now + lease)
+  local before, over, known = fetch_from(key('live'), ids), fetch_from(key('ended'), ids), {}
   local rows_of_live, scores, left = {}, {}, tonumber(max_bytes)
   for i = 1, #ids do
     local record = records[i]
-    if not record or before[i] or ended[i] then return nil end
-    local at = byte(record) == 49 and 10 or 22
-    local stop = find(record, '\30', at, true)
+    if not record or before[i] or over[i] then return nil end
+    local at = byte(record) == FORM_READY and READY_HEAD_AT or LATER_HEAD_AT
+    local stop = find(record, HEAD_STOP, at, true)
     if not PLAIN[byte(record, at)] or not stop then return nil end
     local head = sub(record, at, stop + 1)
-    left = left - (#record - stop - 9)
+    left = left - (#record - stop - RECORD_REST)
     if left < 0 and i > 1 then return rows_of_live, scores end
     local row = known[head]
     if not row then
@@ -87,13 +89,13 @@ end
 local function plain()
   if effects.count > 0 or shares.count > 1 then return nil end
   local queue, wanted = cell(shares, 1, 1), tonumber(cell(shares, 1, 2))
-  local asks, next_due, paused, last = shares.count == 1, nil, false, { next_fence = 0 }
+  local claims, next_due, paused, last = shares.count == 1, nil, false, { next_fence = 0 }
   local ids, taken, empty, records, leased_rows, scores = {}, {}, {}, {}, {}, {}
-  if asks then
-    last = last_ask(worker)
+  if claims then
+    last = last_claim(worker)
     if again == '1' or last.token == token or tonumber(number) < last.number then return nil end
     if call('HLEN', key('stale')) > 0 then return nil end
-    next_due = tonumber(call('ZRANGEBYSCORE', key('due', queue), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+    next_due = tonumber(call('ZRANGEBYSCORE', key('scheduled', queue), '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
     if next_due and next_due <= now then return nil end
     paused = call('SISMEMBER', key('paused'), queue) == 1
     if not paused then ids, taken, empty = ready_of(queue, wanted) end
@@ -115,9 +117,9 @@ local function plain()
   local changed = ''
   if #done > 0 then
     spread('HDEL', key('live'), done)
-    spread('ZREM', key('leases'), done)
-    spread('HSET', key('ends'), ended_rows)
-    write_shelves()
+    spread('ZREM', key('running'), done)
+    spread('HSET', key('ended'), ended_rows)
+    write_groups()
     changed = packed_change('d', done)
   end
   if #ids > 0 then
@@ -126,8 +128,8 @@ local function plain()
       call('HINCRBY', key('popped', queue), priority, number)
     end
     spread('HSET', key('live'), leased_rows)
-    spread('ZADD', key('leases'), scores)
-    remember_ask(worker, token, last.next_fence, number)
+    spread('ZADD', key('running'), scores)
+    remember_claim(worker, token, last.next_fence, number)
     count(queue, 'ready', -#ids)
     count(queue, 'running', #ids)
     changed = changed .. packed_change('s', ids)
@@ -135,10 +137,10 @@ local function plain()
   for i = 1, #empty do call('ZREM', key('priorities', queue), empty[i]) end
   write_tallies()
   if changed ~= '' then append_to_log(changed) end
-  local more = asks and not paused and total(queue, 'ready') > 0
+  local more = claims and not paused and total(queue, 'ready') > 0
   if more then wake(queue) end
   return {
-    int(now), string.rep('W', #done), concat(ids), string.rep(FIRST, #ids), '', {}, more and '1' or '0',
+    int(now), string.rep('W', #done), concat(ids), string.rep(FIRST_ATTEMPT, #ids), '', {}, more and '1' or '0',
     next_due and int(next_due) or '', records, int(last.next_fence),
   }
 end

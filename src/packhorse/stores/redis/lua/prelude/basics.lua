@@ -1,42 +1,54 @@
--- What all scripts stand on: names of keys, numbers, the moment, arguments.
--- gives: key int now stamp sub find match format byte min max concat pack unpacked CHUNK argument rows cell column
--- gives: commit_even_if_full READ_TOGETHER
-local tag = KEYS[1]
+-- What all scripts use: names of keys, numbers, the time, arguments.
+
+-- part: builtins
+-- gives: sub find match format byte min max concat pack unpacked
 sub, find, match, format, byte = string.sub, string.find, string.match, string.format, string.byte
 min, max, concat = math.min, math.max, table.concat
 pack, unpacked = struct.pack, struct.unpack
-CHUNK = 1000 -- arguments a command, far below what Lua can unpack
-READ_TOGETHER = 32 -- records a command, where those beyond a bound in bytes would be read for nothing
 
--- Keys are built here and, for Python, in keys.py; nowhere else.
+-- part: key
+-- gives: key
+local tag = KEYS[1]
+
+-- Keys are built only here and, for Python, in keys.py.
 function key(kind, name)
   if name then return tag .. ':' .. kind .. ':' .. name end
   return tag .. ':' .. kind
 end
 
--- Whole numbers as text: `..` and tostring cut microseconds to 14 digits.
+-- part: int
+-- gives: int
+-- needs: builtins
+-- Print a whole number: `..` and tostring cut microseconds to 14 digits.
 function int(number) return format('%.0f', number) end
 
+-- part: now
+-- gives: now stamp
+-- needs: call builtins
 now = tonumber(ARGV[1])
 if not now then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-stamp = pack('>d', now) -- moments inside packed rows are big-endian doubles, exact for microseconds
 
--- Arguments: now, whether events are wanted, then what the header of the verb names, bound by the loader. Lists of rows
--- travel flat after their count; `cell` is one value of one row.
+stamp = pack('>d', now) -- times in packed rows are big-endian doubles, exact for microseconds
+
+-- part: arguments
+-- gives: argument rows cell column
+-- Arguments: the time, whether events are recorded, then those that the header of the script names, bound by the loader.
+-- Lists of rows are sent flat behind their number; `cell` is one value of one row.
 local cursor = 3
+
 function argument()
   cursor = cursor + 1
   return ARGV[cursor - 1]
 end
 
 function rows(width)
-  local count = tonumber(argument())
+  local number = tonumber(argument())
   local first = cursor
-  cursor = cursor + width * count
-  return { first = first, count = count, width = width }
+  cursor = cursor + width * number
+  return { first = first, count = number, width = width }
 end
 
 function cell(of, row, column) return ARGV[of.first + (row - 1) * of.width + column - 1] end
@@ -47,9 +59,12 @@ function column(of, number)
   return cells
 end
 
--- On a full server only deletes are let through as the first write, and after one anything: verbs that must go on
--- when there is no room (all but those that bring something new) begin with one.
+-- part: commit_even_if_full
+-- gives: commit_even_if_full
+-- needs: call key
+-- A full server accepts only a delete as the first write of a script, and after it any write. Verbs that must work on a
+-- full server (all but those that store something new) begin with a delete.
 function commit_even_if_full()
   commit()
-  call('DEL', key('door'))
+  call('DEL', key('slot_probe'))
 end

@@ -1,5 +1,8 @@
--- Every command goes through `call`, and `commit` is the border between deciding and writing: what stands before it
--- may fail and has written nothing, what stands after it cannot fail. Tests put an instrumented pair in this place.
+-- Every command goes through `call`, and `commit` is the border between reading and writing: code before it may fail and
+-- has written nothing, code after it cannot fail. Tests replace both functions.
+
+-- part: call
 -- gives: call commit
 call = redis.call
+
 function commit() end

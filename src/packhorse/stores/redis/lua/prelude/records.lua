@@ -1,5 +1,8 @@
--- Keyed records: version(8) due(8) expires(8) value. Versions rise with every write, also over a drop.
--- gives: record_of version_of drop_record put_record tried apply_put
+-- Keyed records: version(8) due(8) expires(8) value. Versions rise with every write, even after a drop.
+
+-- part: record_of
+-- gives: record_of version_of
+-- needs: builtins now cache reads
 function record_of(kind, name)
   local text = get(hash('records', kind), name)
   if not text then return nil end
@@ -7,13 +10,17 @@ function record_of(kind, name)
   return { version = version, due = due, expires = expires, gone = expires > 0 and expires <= now }
 end
 
--- The version that stands for a record when it is compared: none if it is absent or has expired.
+-- Return the version of a record to compare, 0 if it does not exist or has expired.
 function version_of(kind, name)
   local record = record_of(kind, name)
   return record and not record.gone and record.version or 0
 end
 
-local dropped, risen -- the highest version that was dropped: what is put again goes on above it
+-- part: drop_record
+-- gives: drop_record
+-- needs: call key int cache writes writers record_of
+local dropped, risen -- the highest version of a dropped record: new versions are higher
+
 local function highest_dropped()
   if not dropped then dropped = tonumber(call('HGET', key('serials'), 'dropped') or 0) end
   return dropped
@@ -22,11 +29,6 @@ end
 writers[#writers + 1] = function()
   if risen then call('HSET', key('serials'), 'dropped', int(dropped)) end
   risen = false
-end
-
-local function next_version(kind, name)
-  local record = record_of(kind, name)
-  return max((record and record.version or highest_dropped()) + 1, now)
 end
 
 function drop_record(kind, name)
@@ -40,14 +42,22 @@ function drop_record(kind, name)
   return not record.gone
 end
 
--- Jobs that wait for this record to pass a version below this one go on.
+-- part: put_record
+-- gives: put_record
+-- needs: builtins now cache reads writes members live live_rows stop_waiting record_of drop_record
+local function next_version(kind, name)
+  local record = record_of(kind, name)
+  return max((record and record.version or highest_dropped()) + 1, now)
+end
+
+-- End the wait of jobs that wait for a newer version of this record.
 local function release_waiting(kind, name, version)
   for _, id in ipairs(members(zset('on', kind .. '\31' .. name))) do
     local text = get(live, id)
     local row = text and row_of(text)
-    if row and row.place == 'w' then
-      local _, _, after = why(row)
-      if tonumber(after) < version then let_go(id, row) end
+    if row and row.place == WAITING then
+      local _, _, after = wait_reason(row)
+      if tonumber(after) < version then stop_waiting(id, row) end
     end
   end
 end
@@ -64,14 +74,17 @@ function put_record(kind, name, value, due, expires)
   return version
 end
 
--- How a put travels: `expect due expires mark`, the mark being '=' where there is a value.
+-- part: puts
+-- gives: version_after_put apply_put
+-- needs: builtins now record_of drop_record put_record
+-- The options of a put: `expect due expires mark`; the mark is '=' if there is a value.
 local function put_of(text)
   local expect, due, expires, mark = match(text, '^(%S*) (%d+) (%d+) (=?)$')
   return tonumber(expect), tonumber(due), tonumber(expires), mark == '='
 end
 
--- The version after a put, 0 for a drop, or nil where the expectation fails; `trial` holds versions not yet written.
-function tried(trial, kind, name, text)
+-- Return the version after a put, 0 for a drop, or nil if the expectation fails; `trial` holds versions not yet written.
+function version_after_put(trial, kind, name, text)
   local expect, _, expires, valued = put_of(text)
   local field = kind .. '\31' .. name
   local current = trial[field] or version_of(kind, name)

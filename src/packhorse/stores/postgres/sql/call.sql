@@ -1,0 +1,2 @@
+-- Call an entry point of the function set.
+SELECT * FROM {function}({parameters})

@@ -1,0 +1,1 @@
+SELECT {function}($1::text)

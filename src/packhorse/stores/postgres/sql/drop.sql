@@ -1,1 +1,0 @@
-SELECT {schema}.drop_1($1, $2);

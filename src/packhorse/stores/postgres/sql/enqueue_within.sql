@@ -1,1 +1,0 @@
-SELECT {schema}.enqueue_within_1($1::text)

@@ -1,1 +1,0 @@
-SELECT {schema}.fire_1($1, $2, $3);

@@ -1,1 +1,0 @@
-SELECT {schema}.note_1($1, $2, $3);

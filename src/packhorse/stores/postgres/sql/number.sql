@@ -1,1 +1,0 @@
-SELECT {schema}.number_1($1);

@@ -1,1 +1,0 @@
-SELECT {schema}.promote_1($1, $2, $3);

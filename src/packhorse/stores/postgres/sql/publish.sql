@@ -1,1 +1,0 @@
-SELECT {schema}.publish_1($1, NULL, {schema}.moment_1($2));

@@ -1,1 +1,0 @@
-SELECT {schema}.puts_1($1, $2);

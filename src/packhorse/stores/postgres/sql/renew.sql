@@ -1,3 +1,0 @@
-SELECT o_word
-FROM {schema}.renew_1($1, $2, $3, $4)
-ORDER BY o_n;

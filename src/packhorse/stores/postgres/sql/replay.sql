@@ -1,1 +1,0 @@
-SELECT {schema}.replay_1($1, $2, $3);

@@ -1,1 +1,0 @@
-SELECT {schema}.settle_within_1($1::text)
