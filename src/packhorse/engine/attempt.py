@@ -1,215 +1,165 @@
-"""One attempt, a straight pipe from lease to settlement: open, decode, call, encode; every failure is judged."""
+"""One attempt of one job as the engine sees it, from its lease to its settlement."""
 
 import asyncio
-import sys
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from types import TracebackType
-from typing import Any, Literal
+from contextvars import ContextVar
+from enum import Enum
+from typing import TYPE_CHECKING
 
-from packhorse.engine.context import Context, enter_several
-from packhorse.engine.executors.leash import ChildNotStarted
-from packhorse.engine.executors.process import Children
-from packhorse.engine.judge import Cause, judge
-from packhorse.engine.registry import Arguments
-from packhorse.engine.settler import Settler
-from packhorse.engine.signals import Aside
-from packhorse.errors import OutcomeUnknown, StoreUnavailable, TooManyBytes, TooManyEffects
-from packhorse.model import caps
-from packhorse.model.chance import Chance
-from packhorse.model.clock import Clock
-from packhorse.model.codec import About, Codec
-from packhorse.model.lease import Settlement
-from packhorse.model.outcome import Again, Dead, Done, Outcome, Wait
-from packhorse.model.raised import told
-from packhorse.model.reason import WaitReason
+from packhorse.engine.deadlines import Deadline
+from packhorse.engine.emitted import EmittedEffects
+from packhorse.engine.judge import Cause
+from packhorse.engine.policy import Policy
+from packhorse.engine.registry import Entry
+from packhorse.engine.tx import AttemptTransaction
+from packhorse.errors import NotInAJob
+from packhorse.model.effect import Effect
+from packhorse.model.job import EMPTY
+from packhorse.model.lease import Lease, Settlement
 
-NOTHING_AROUND = nullcontext()
-DJANGO = "django.db"
-Middleware = Callable[[Context], AbstractContextManager[Any]]
+if TYPE_CHECKING:
+    from packhorse.engine.context import Context
+
+CURRENT_ATTEMPT: ContextVar["Attempt | None"] = ContextVar("packhorse_attempt")
 
 
-class Attempts:
-    """Runs attempts. Middleware stands around the call of every one, the first outermost."""
+class Phase(Enum):
+    """How far an attempt has come. A thread that runs an attempt moves it on, else only the worker's loop does.
 
-    def __init__(
-        self,
-        *,
-        codec: Codec,
-        middleware: Sequence[Middleware],
-        clock: Clock,
-        chance: Chance,
-        loop_ends: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._codec, self._loop_ends = codec, loop_ends
-        self._middleware = tuple(middleware)
-        self._clock = clock
-        self._chance = chance
-
-    async def run(self, ctx: Context) -> Settlement | None:
-        """Run an attempt on the loop; whatever the user's code does becomes an outcome. None: it is no longer ours."""
-        ctx.enter()
-        try:
-            args, options = self._arguments(ctx)
-            with self._around(ctx):
-                value = await ctx.entry.call(*args, **options)
-            return self._settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
-        except Aside as aside:
-            return self._settled(ctx, aside.outcome)
-        except BaseException as error:  # noqa: BLE001 - also SystemExit and the like: the job failed, the worker lives
-            return self.judged(ctx, error)
-
-    def run_here(self, ctx: Context) -> Settlement | None:
-        """Run an attempt in the calling thread."""
-        ctx.enter()
-        if DJANGO in sys.modules:
-            _close_old_connections()
-        try:
-            args, options = self._arguments(ctx)
-            with self._around(ctx):
-                value = ctx.entry.call(*args, **options)
-            return self._settled(ctx, Done(ctx.entry.encode(value), ctx.policy.keep_done))
-        except Aside as aside:
-            return self._settled(ctx, aside.outcome)
-        except BaseException as error:  # noqa: BLE001
-            return self.judged(ctx, error)
-        finally:
-            if DJANGO in sys.modules:
-                _close_old_connections()
-
-    async def run_apart(self, ctx: Context, children: Children) -> Settlement | None:
-        """Run an attempt in a child process, which decodes, encodes and judges by itself."""
-        ctx.enter()
-        try:
-            ctx.check()
-            with self._around(ctx):
-                return await children.call(ctx, self.payload(ctx))
-        except ChildNotStarted as error:
-            return self._not_begun(ctx, error, error.delay)
-        except BaseException as error:  # noqa: BLE001
-            return self.judged(ctx, error)
-
-    async def run_together(self, ctxs: Sequence[Context]) -> list[Settlement | None]:
-        """Run attempts as one call. Those that were settled meanwhile stay so; the others share the end of the call."""
-        enter_several()
-        for ctx in ctxs:
-            ctx.entered = True
-        live = [ctx for ctx in ctxs if ctx.stopped is None]
-        try:
-            if live:
-                live[0].check()
-                with self._around(live[0]):
-                    await live[0].entry.call(live)
-        except BaseException as error:  # noqa: BLE001
-            return [self.judged(ctx, error) for ctx in ctxs]
-        return [self.done(ctx) for ctx in ctxs]
-
-    def done(self, ctx: Context) -> Settlement | None:
-        """The settlement of an attempt that ended well and has no result."""
-        return self._settled(ctx, Done(None, ctx.policy.keep_done))
-
-    def _settled(self, ctx: Context, outcome: Outcome) -> Settlement | None:
-        if ctx.stopped is Cause.LOST:
-            return None
-        try:
-            return Settlement(ctx.lease, outcome, tuple(ctx.effects))
-        except (TooManyEffects, TooManyBytes) as error:
-            return self.judged(ctx, error)
-
-    def judged(self, ctx: Context, error: BaseException) -> Settlement | None:
-        """The settlement of an attempt that failed: its effects are dropped."""
-        if ctx.stopped is None and isinstance(error, asyncio.CancelledError) and self._loop_ends():
-            ctx.stopped = Cause.SHUTDOWN
-        policy, chance, now = ctx.policy, self._chance(), self._clock.now()
-        outcome = judge(policy, ctx.lease, error, stopped=ctx.stopped, chance=chance, now=now)
-        if isinstance(outcome, Dead) and ctx.entry.halts and ctx.lease.lane is not None:
-            outcome = _halted(outcome)
-        return None if outcome is None else Settlement(ctx.lease, outcome)
-
-    def payload(self, ctx: Context) -> bytes:
-        """The payload without its seals, and with what was fetched for it."""
-        if ctx.payload is not None:
-            return ctx.payload
-        lease = ctx.lease
-        if self._codec.passes(lease.payload):
-            return lease.payload
-        return self._codec.open(lease.payload, About(lease.id, lease.task))
-
-    async def record(self, ctx: Context, settler: Settler) -> Settlement | None:
-        """Have it recorded that an attempt begins; if it was stopped meanwhile, this is its settlement."""
-        ctx.entered = True
-        try:
-            ctx.check()
-            await settler.record(ctx)
-            ctx.check()
-        except BaseException as error:  # noqa: BLE001
-            return self.judged(ctx, error)
-        ctx.entered = False
-        return None
-
-    async def fetch(self, ctx: Context) -> Settlement | None:
-        """Complete the payload of an attempt; if that cannot be done it has none, and this is its settlement."""
-        assert ctx.entry.fetch is not None
-        ctx.entered = True
-        try:
-            ctx.check()
-            ctx.payload = await ctx.entry.fetch.payload(ctx.lease, self.payload(ctx))
-        except Aside as aside:
-            return self._settled(ctx, aside.outcome)
-        except (StoreUnavailable, OutcomeUnknown) as error:
-            return self._not_begun(ctx, error, caps.SECOND)
-        except BaseException as error:  # noqa: BLE001
-            return self.judged(ctx, error)
-        return None
-
-    def _not_begun(self, ctx: Context, error: Exception, delay: int) -> Settlement | None:
-        """The settlement of an attempt that could not begin, through no fault of its job."""
-        if ctx.stopped is not None:
-            return self.judged(ctx, error)
-        return Settlement(ctx.lease, Again(delay, told(error), charged=False))
-
-    def _arguments(self, ctx: Context) -> Arguments:
-        ctx.check()
-        return ctx.entry.decode(self.payload(ctx))
-
-    def _around(self, ctx: Context) -> AbstractContextManager[Any]:
-        if not self._middleware:
-            return NOTHING_AROUND
-        stack = ExitStack()
-        with stack:
-            for around in self._middleware:
-                stack.enter_context(around(ctx))
-            return _Around(stack.pop_all())
-
-
-class _Around:
-    """Middleware around a call. It sees what the call raises and may raise something else, but cannot swallow it."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        self._stack.__exit__(kind, error, trace)
-        return False
-
-
-def _close_old_connections() -> None:
-    """Have Django close connections of this thread that are broken or too old, as it does around a request.
-
-    Not those in a transaction: it belongs to a factory or to middleware around the call, and goes on.
+    What the keeper takes back from its own thread is decided by who pops the attempt (from the queue of the threads, the
+    pending ones, or the started tasks), and who may settle it by ``Attempt.try_end``; neither is decided by the phase.
     """
-    with suppress(Exception):  # it is imported and not set up, so that there are none
-        for connection in sys.modules[DJANGO].connections.all(initialized_only=True):
-            if not connection.in_atomic_block:
-                connection.close_if_unusable_or_obsolete()
+
+    PENDING = "pending"  # leased: waits for a slot, for the rest of its batch, or to run alone
+    QUEUED_IN_THREAD = "queued in thread"
+    RUNNING_IN_THREAD = "running in thread"
+    STARTING = "starting"  # its task waits for its first turn of the loop, or its transaction is being opened
+    PREPARING = "preparing"  # its start is recorded, or its payload is fetched
+    RUNNING = "running"  # on the loop, or in a child process
+    FINISHED = "finished"  # it has left its slot, or will never have one
 
 
-def _halted(dead: Dead) -> Wait:
-    """Its lane stands still until a person has looked: a job that waits keeps its slot."""
-    why = f"{dead.reason}: {dead.error.type}: {dead.error.message}".encode()[: caps.DETAIL].decode(errors="ignore")
-    return Wait(WaitReason.INTERVENTION, detail=why)
+class Attempt:
+    """What the engine knows of an attempt. User code sees it as a ``Context``.
+
+    ``stop_cause`` says why the engine wants it to stop; ``deadline`` is the steady moment at which its time is up.
+    Whoever ends it first, the attempt itself or the engine on its behalf, settles it.
+    """
+
+    context: "Context | None" = None  # once user code has asked for it
+    transaction: AttemptTransaction | None = None
+    payload: bytes | None = None  # once something had to be fetched for it
+    stop_cause: Cause | None = None
+    phase = Phase.PENDING
+    settlement_refused = False
+    started_at = duration = valid_until = held_steps = 0
+    deadline: int | None = None
+    timer: Deadline | None = None
+    emitted: EmittedEffects | None = None  # once it emits something: few attempts do
+    committed = False  # its settlement was written by its own transaction
+    start_timeout: Callable[[], None] | None = None
+    write_progress: "Callable[[Attempt, bytes], None] | None" = None
+    write_effects: "Callable[[Attempt], None] | None" = None
+    settle_early: "Callable[[Attempt, BaseException | None], None] | None" = None
+    followers: "tuple[Attempt, ...]" = ()
+    start_recorded: "asyncio.Future[None] | None" = None  # of a job lost before: the store knows that it begins
+
+    def __init__(self, lease: Lease, entry: Entry) -> None:
+        self.lease = lease
+        self.entry = entry
+        self.policy, self._fault = (entry.policy, None) if lease.headers == EMPTY else _tuned(entry, lease)
+        self.effects: list[Effect] = []
+        self._ending = threading.Lock()
+
+    @property
+    def with_followers(self) -> "list[Attempt]":
+        """This attempt and those of its batch that it leads."""
+        return [self, *self.followers]
+
+    def enter(self, phase: Phase = Phase.RUNNING) -> None:
+        """Make it the current attempt of the caller's context."""
+        self.phase = phase
+        CURRENT_ATTEMPT.set(self)
+
+    def raise_if_stopped(self) -> None:
+        """Raise if this attempt should come to its end, or should never have begun."""
+        if self._fault is not None:
+            raise self._fault
+        if self.stop_cause is not None:
+            raise asyncio.CancelledError(self.stop_cause.value)
+
+    def emit(self, effects: Sequence[Effect]) -> None:
+        """Have effects written while the attempt goes on; from any thread."""
+        if (emitted := self.emitted) is None:
+            made = EmittedEffects(self.lease, self.held_steps, kept=self.transaction is not None)
+            emitted = vars(self).setdefault("emitted", made)  # one of several threads makes it
+        emitted.add(effects)
+        if self.write_effects is not None:
+            self.write_effects(self)
+
+    def take_emitted(self) -> tuple[Effect, ...]:
+        """Take a bounded part of the effects to be written while the attempt goes on."""
+        return () if self.emitted is None else self.emitted.take()
+
+    def next_held_step(self) -> Settlement | None:
+        """Take the next held step with emitted effects; None if all were taken."""
+        return None if self.emitted is None else self.emitted.next_step()
+
+    def unwritten_steps(self) -> list[Settlement]:
+        """The held steps with emitted effects that are not known to be written."""
+        return [] if self.emitted is None else self.emitted.unwritten()
+
+    def held_step_written(self, step: int) -> None:
+        """Forget the effects of a held step that the store has written."""
+        if self.emitted is not None:
+            self.emitted.written(step)
+
+    def settled_by_commit(self) -> None:
+        """Note that its own transaction has settled it, with all that it emitted."""
+        self.committed = True
+        if self.emitted is not None:
+            self.emitted.drop()
+
+    def conclude(self, error: BaseException | None) -> None:
+        """Settle this attempt before the others of its batch: it succeeded, or failed with this error."""
+        if self.settle_early is not None:
+            self.settle_early(self, error)
+
+    def try_end(self) -> bool:
+        """Take the right to settle this attempt; False if it was taken before."""
+        return self._ending.acquire(blocking=False)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the right to settle it was taken."""
+        return self._ending.locked()
+
+
+def _tuned(entry: Entry, lease: Lease) -> tuple[Policy, Exception | None]:
+    """The policy of this job; headers that make no sense fail the job, not the code that reads them."""
+    try:
+        return entry.tune(entry.policy, lease.headers), None
+    except Exception as error:  # noqa: BLE001 - headers may come from anywhere
+        return entry.policy, error
+
+
+def enter_batch() -> None:
+    """Leave the caller's context without a current attempt: several run in it."""
+    CURRENT_ATTEMPT.set(None)
+
+
+def current_attempt_or_none() -> Attempt | None:
+    """The attempt this code runs in, if it runs in one."""
+    return CURRENT_ATTEMPT.get(None)
+
+
+def current_attempt() -> Attempt:
+    """The attempt this code runs in; in a batch there are several, and none is current."""
+    try:
+        attempt = CURRENT_ATTEMPT.get()
+    except LookupError:
+        raise NotInAJob from None
+    if attempt is None:
+        raise NotInAJob("Several jobs run here together: use the messages of the batch")
+    return attempt

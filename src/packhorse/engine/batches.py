@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from packhorse.engine.context import Context
+from packhorse.engine.attempt import Attempt
 from packhorse.engine.deadlines import Deadline, Deadlines
 
 
@@ -13,31 +13,31 @@ class Batches:
     The lock is for the keeper, which takes back what is collected while the loop is blocked.
     """
 
-    def __init__(self, deadlines: Deadlines, full: Callable[[Context], None]) -> None:
+    def __init__(self, deadlines: Deadlines, full: Callable[[Attempt], None]) -> None:
         self._deadlines, self._full = deadlines, full
-        self._open: dict[str, tuple[Context, Deadline]] = {}
+        self._open: dict[str, tuple[Attempt, Deadline]] = {}
         self._changing = threading.RLock()
 
-    def put(self, ctx: Context) -> None:
+    def put(self, attempt: Attempt) -> None:
         """Add one to the open batch of its entry."""
-        batching = ctx.entry.batching
+        batching = attempt.entry.batching
         assert batching is not None
-        name = ctx.entry.name
+        name = attempt.entry.name
         with self._changing:
             if name in self._open:
                 leader = self._open[name][0]
-                leader.riders = (*leader.riders, ctx)
+                leader.followers = (*leader.followers, attempt)
             else:
-                leader = ctx
-                self._open[name] = (ctx, self._deadlines.after(batching.wait, lambda: self._close(name, ctx)))
-        if len(leader.together) >= batching.size:
+                leader = attempt
+                self._open[name] = (attempt, self._deadlines.after(batching.wait, lambda: self._close(name, attempt)))
+        if len(leader.with_followers) >= batching.size:
             self._close(name, leader)
 
     def collected(self, queue: str) -> int:
         """How many of a queue wait for others."""
-        return sum(len(leader.together) for leader, _ in self._open.values() if leader.lease.queue == queue)
+        return sum(len(leader.with_followers) for leader, _ in self._open.values() if leader.lease.queue == queue)
 
-    def _close(self, name: str, leader: Context) -> None:
+    def _close(self, name: str, leader: Attempt) -> None:
         with self._changing:
             open_one = self._open.get(name)
             if open_one is None or open_one[0] is not leader:
@@ -46,22 +46,22 @@ class Batches:
         open_one[1].call_off()
         self._full(leader)
 
-    def take_back(self) -> list[Context]:
+    def take_back(self) -> list[Attempt]:
         """All that has been collected; it will not be run. From any thread; its deadline passes and finds nothing."""
         with self._changing:
             leaders = [leader for leader, _ in self._open.values()]
             self._open.clear()
-            return [ctx for leader in leaders for ctx in leader.together]
+            return [attempt for leader in leaders for attempt in leader.with_followers]
 
-    def remove(self, ctx: Context) -> None:
+    def remove(self, attempt: Attempt) -> None:
         """One of those collected is not to be run."""
         with self._changing:
             for name, (leader, deadline) in tuple(self._open.items()):
-                if ctx in leader.riders:
-                    leader.riders = tuple(rider for rider in leader.riders if rider is not ctx)
-                elif ctx is leader:
+                if attempt in leader.followers:
+                    leader.followers = tuple(follower for follower in leader.followers if follower is not attempt)
+                elif attempt is leader:
                     deadline.call_off()
                     del self._open[name]
-                    riders, leader.riders = leader.riders, ()
-                    for rider in riders:
-                        self.put(rider)
+                    followers, leader.followers = leader.followers, ()
+                    for follower in followers:
+                        self.put(follower)

@@ -8,21 +8,21 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from packhorse.engine.settler import Deaths, untold
-from packhorse.model import backoff, caps
-from packhorse.model.chance import Chance
+from packhorse.engine.settlement_queue import DeadHook, no_effects
+from packhorse.model import backoff, limits
 from packhorse.model.clock import Clock
 from packhorse.model.job import State
+from packhorse.model.randomness import Randomness
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
-BATCH, BITE = 500, 20
-PAUSES = backoff.exponential(0.5, cap=30, jitter=0.5)
-SOON = 50_000
-LEAST = 5_000
-REST = 9  # times what a duty took, if it has more to do: a tenth of the time is its share
+MAX_BATCH, PRUNE_MIN_BATCH = 500, 20
+RETRY_BACKOFF = backoff.exponential(0.5, cap=30, jitter=0.5)
+STALLED_PAUSE_US = 50_000
+MIN_PAUSE_US = 5_000
+REST_FACTOR = 9  # times what a duty took, if it has more to do: a tenth of the time is its share
 
 
 class Duty(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Duty(msgspec.Struct, frozen=True):
 class Caretaker:
     """Does its duties at times that differ from worker to worker."""
 
-    def __init__(self, duties: Sequence[Duty], *, clock: Clock, chance: Chance, telemetry: Telemetry) -> None:
+    def __init__(self, duties: Sequence[Duty], *, clock: Clock, chance: Randomness, telemetry: Telemetry) -> None:
         self._duties = tuple(duties)
         self._clock, self._chance, self._telemetry = clock, chance, telemetry
 
@@ -54,18 +54,20 @@ class Caretaker:
             if not stood and self._clock.steady() > due + duty.every:
                 # this process stood still: first it sees to its own leases, or it would take them back; but once only,
                 # for a loop that is always late would never come to its duties
-                pause, stood = SOON, True
+                pause, stood = STALLED_PAUSE_US, True
                 continue
             stood = False
             begun = self._clock.steady()
             try:
                 more, failures = await duty.run(), 0
                 took = self._clock.steady() - begun
-                pause = max(LEAST, REST * took) if more else round(duty.every * (0.75 + self._chance() / 2))
+                pause = (
+                    max(MIN_PAUSE_US, REST_FACTOR * took) if more else round(duty.every * (0.75 + self._chance() / 2))
+                )
             except Exception as error:  # noqa: BLE001 - one duty that fails must not stop the others, nor itself
                 failures += 1
-                self._telemetry.emit(Name.DUTY_FAILED, detail=duty.name, error=error, count=failures)
-                pause = max(duty.every, PAUSES.delay(failures, self._chance()))
+                self._telemetry.emit(EventName.DUTY_FAILED, detail=duty.name, error=error, count=failures)
+                pause = max(duty.every, RETRY_BACKOFF.delay(failures, self._chance()))
 
 
 def duties(
@@ -76,47 +78,49 @@ def duties(
     max_lost: int,
     telemetry: Telemetry,
     ended: Callable[[], int] = lambda: 0,
-    deaths: Deaths = untold,
+    on_dead: DeadHook = no_effects,
 ) -> list[Duty]:
     """The duties of every worker; ``ended`` is how many jobs it has settled so far."""
     settled = swept = 0
 
     async def reap() -> bool:
-        lost = await store.jobs.reap(BATCH, max_lost=max_lost)
+        lost = await store.jobs.reap(MAX_BATCH, max_lost=max_lost)
         for one in lost:
-            telemetry.emit(Name.LOST, job=one.id, count=one.lost, detail=one.state)
+            telemetry.emit(EventName.LOST, job=one.id, count=one.lost, detail=one.state)
         if dead := [one.id for one in lost if one.state is State.DEAD]:
-            jobs = await store.jobs.get(dead)
-            told = [event for job in jobs if job is not None for event in deaths(job.id, job.headers)]
-            if told:
-                await store.streams.publish(told)
-        return len(lost) == BATCH
+            jobs = await store.jobs.get(dead, bodies=False)
+            events = [event for job in jobs if job is not None for event in on_dead(job.id, job.headers)]
+            if events:
+                await store.streams.publish(events)
+        return len(lost) == MAX_BATCH
 
     async def release() -> bool:
         known, count = tasks(), 0
-        parts = [None] if known is None else [known[at : at + caps.ITEMS] for at in range(0, len(known), caps.ITEMS)]
+        parts = (
+            [None] if known is None else [known[at : at + limits.ITEMS] for at in range(0, len(known), limits.ITEMS)]
+        )
         for some in parts:
-            count += await store.jobs.release(WaitReason.UNROUTABLE, tasks=some, limit=BATCH)
+            count += await store.jobs.release(WaitReason.UNROUTABLE, tasks=some, limit=MAX_BATCH)
         if count:
-            telemetry.emit(Name.RELEASED, count=count)
-        return count >= BATCH
+            telemetry.emit(EventName.RELEASED, count=count)
+        return count >= MAX_BATCH
 
     async def prune() -> bool:
         # Twice what has ended since: what piles up goes in the end, and jobs that come one by one do not wait for a store
         # that prunes many at once. Twice as many as were over, too: expired pieces may come faster than jobs end.
         nonlocal settled, swept
         before, settled = settled, ended()
-        limit = min(max(BITE, 2 * (settled - before), 2 * swept), BATCH)
+        limit = min(max(PRUNE_MIN_BATCH, 2 * (settled - before), 2 * swept), MAX_BATCH)
         pruned = await store.jobs.prune(limit)
         if pruned.jobs or pruned.others:
-            telemetry.emit(Name.PRUNED, count=pruned.jobs, detail=f"and {pruned.others} entries that are over")
+            telemetry.emit(EventName.PRUNED, count=pruned.jobs, detail=f"and {pruned.others} expired entries")
         swept = pruned.others
         return pruned.more
 
     async def maintain() -> bool:
         tidied = await store.maintain()
         if tidied:
-            telemetry.emit(Name.TIDIED, count=len(tidied), detail=", ".join(tidied[:10]))
+            telemetry.emit(EventName.MAINTAINED, count=len(tidied), detail=", ".join(tidied[:10]))
         return False
 
     return [

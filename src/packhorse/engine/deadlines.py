@@ -4,10 +4,10 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-from packhorse.engine.bell import Bell
+from packhorse.engine.wakeup import Wakeup
 from packhorse.model.clock import Clock
 
-FEW = 100
+SWEEP_MIN_TIMERS = 100
 
 
 class Deadline:
@@ -32,7 +32,7 @@ class Deadlines:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._bell = Bell(clock)
+        self._wakeup = Wakeup(clock)
         self._heap: list[tuple[int, int, Deadline]] = []
         self._numbers = count()
         self._off = 0
@@ -42,13 +42,13 @@ class Deadlines:
         deadline = Deadline(self._clock.steady() + duration, action, self)
         heapq.heappush(self._heap, (deadline.at, next(self._numbers), deadline))
         if self._heap[0][2] is deadline:
-            self._bell.ring()
+            self._wakeup.set()
         return deadline
 
     def called_off(self) -> None:
         """One more will not be needed; once those are many and most, they are thrown out before their moment."""
         self._off += 1
-        if self._off > FEW and 2 * self._off > len(self._heap):
+        if self._off > SWEEP_MIN_TIMERS and 2 * self._off > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].action is not None]
             heapq.heapify(self._heap)
             self._off = 0
@@ -64,4 +64,4 @@ class Deadlines:
                     self._off -= 1
                 else:
                     action()
-            await self._bell.wait(self._heap[0][0] - now if self._heap else None)
+            await self._wakeup.wait(self._heap[0][0] - now if self._heap else None)

@@ -8,7 +8,7 @@ import msgspec
 
 from packhorse.engine import response
 from packhorse.engine.policy import Policy
-from packhorse.engine.signals import Cancel, Failed, Retry, Snooze
+from packhorse.engine.signals import Cancel, Fail, Retry, Snooze
 from packhorse.errors import (
     BadSignature,
     ChildFailed,
@@ -16,14 +16,15 @@ from packhorse.errors import (
     PayloadTooLarge,
     TooManyBytes,
     TooManyEffects,
+    TooMuchEmitted,
     UndecodablePayload,
 )
-from packhorse.model import caps
+from packhorse.model import limits
+from packhorse.model.exception_text import failure_of, members, message, trace
+from packhorse.model.exception_text import kind as kind_of
 from packhorse.model.job import Failure, failure
 from packhorse.model.lease import Lease
 from packhorse.model.outcome import Again, Cancelled, Dead, Outcome
-from packhorse.model.raised import kind as kind_of
-from packhorse.model.raised import members, message, told, trace
 from packhorse.model.reason import DeadReason
 
 PASSING: Final = frozenset((408, 425, 429))
@@ -34,8 +35,8 @@ REFUSED: Final = (
     PayloadTooLarge,
     TooManyBytes,
     TooManyEffects,
+    TooMuchEmitted,
     ChildFailed,
-    Failed,
 )
 
 
@@ -50,7 +51,7 @@ class Cause(StrEnum):
 
 
 class _Try(msgspec.Struct, frozen=True):
-    """Try again: exactly then if the user said when, else by the backoff, but not before what the server asks."""
+    """Try again: at the user's delay if one is given, else by the backoff, but not before what the server asks."""
 
     exactly: int | None = None
     at_least: int = 0
@@ -108,7 +109,7 @@ def _settled(policy: Policy, lease: Lease, error: BaseException, rule: _Rule, ch
         case _Off(why):
             return Cancelled(policy.keep_done, failure(kind_of(error), why, trace(error)) if why else None)
         case _:
-            return _failed(policy, lease, told(error), rule, chance)
+            return _failed(policy, lease, failure_of(error), rule, chance)
 
 
 def _failed(policy: Policy, lease: Lease, what: Failure, rule: _Try | _End, chance: float) -> Outcome:
@@ -122,7 +123,7 @@ def _failed(policy: Policy, lease: Lease, what: Failure, rule: _Try | _End, chan
 
 
 def _late(policy: Policy, error: BaseException) -> Failure:
-    after = "" if policy.timeout is None else f" after {policy.timeout / caps.SECOND:g} s"
+    after = "" if policy.timeout is None else f" after {policy.timeout / limits.SECOND:g} s"
     return failure("TimeoutError", f"timed out{after}", trace(error))
 
 
@@ -150,6 +151,8 @@ def _one(policy: Policy, error: BaseException, now: int | None) -> _Rule:
         return _Try() if delay is None else _Later(delay)
     if issubclass(kind, Cancel):
         return _Off(message(error))
+    if issubclass(kind, Fail):
+        return _End()
     if issubclass(kind, UndecodablePayload):
         return _End(DeadReason.UNDECODABLE)
     if issubclass(kind, BadSignature):
@@ -164,7 +167,7 @@ def _one(policy: Policy, error: BaseException, now: int | None) -> _Rule:
 def _delay(signal: BaseException) -> int | None:
     # A subclass may have skipped the constructor that made it a whole number.
     delay = response.look(signal, "delay")
-    return min(max(delay, 0), caps.LONGEST) if type(delay) is int else None
+    return min(max(delay, 0), limits.MAX_DURATION_US) if type(delay) is int else None
 
 
 def _named(policy: Policy, kind: type[BaseException], root: type[BaseException] = BaseException) -> _Try | _End | None:

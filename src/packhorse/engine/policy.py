@@ -3,9 +3,9 @@
 import msgspec
 
 from packhorse.errors import InvalidOption
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.backoff import Backoff, checked, exponential
-from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Keep
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Retention
 
 ATTEMPTS = 3
 MOST_ATTEMPTS = 1_000_000
@@ -26,18 +26,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     timeout: int | None = None
     retry_on: Kinds = ()
     dead_on: Kinds = ()
-    keep_done: Keep = KEEP_DONE
-    keep_dead: Keep = KEEP_DEAD
+    keep_done: Retention = KEEP_DONE
+    keep_dead: Retention = KEEP_DEAD
 
     def __post_init__(self) -> None:
-        caps.within("attempts", self.attempts, 1, MOST_ATTEMPTS)
+        limits.within("attempts", self.attempts, 1, MOST_ATTEMPTS)
         checked(self.backoff)
         if self.timeout is not None:
-            caps.span("timeout", self.timeout, 1)
+            limits.span("timeout", self.timeout, 1)
         _kinds("retry_on", self.retry_on)
         _kinds("dead_on", self.dead_on)
         if both := set(self.retry_on) & set(self.dead_on):
-            raise InvalidOption("retry_on", both.pop(), "it stands in dead_on too: choose one")
+            raise InvalidOption("retry_on", both.pop(), "it is in dead_on too: choose one")
         _keep("keep_done", self.keep_done)
         _keep("keep_dead", self.keep_dead)
 
@@ -51,5 +51,5 @@ def _kinds(what: str, given: object) -> None:
 
 
 def _keep(what: str, given: object) -> None:
-    if not isinstance(given, Keep):
+    if not isinstance(given, Retention):
         raise InvalidOption(what, given, "give Keep(count, age)")

@@ -10,7 +10,7 @@ import msgspec
 from packhorse.engine.policy import Policy
 from packhorse.engine.tx import Opens
 from packhorse.errors import ConfigError, DuplicateTask, NoTransactions
-from packhorse.model import caps, codec
+from packhorse.model import codec, limits
 from packhorse.model.lease import Lease
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -56,13 +56,14 @@ class Batching(msgspec.Struct, frozen=True):
     wait: int
 
     def __post_init__(self) -> None:
-        caps.within("batch size", self.size, 1, caps.ITEMS)
-        caps.span("batch wait", self.wait)
+        limits.within("batch size", self.size, 1, limits.ITEMS)
+        limits.span("batch wait", self.wait)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A task as the engine sees it: a name, a function and how to treat them.
 
+    ``call`` is called with what ``decode`` gives, wherever the job runs; nothing else calls the code of a job.
     ``tune`` makes the policy of one job from the task's and the job's headers, if it has any. If it ``halts``, a job that
     fails for good holds up its lane until a person has looked. With ``batching``, the function gets the contexts of all
     jobs run together. With a ``transaction``, what the function writes in it is committed with the settlement.
@@ -83,7 +84,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.aliases):
-            caps.name("task", name)
+            limits.name("task", name)
         if not callable(self.call):
             raise ConfigError(f"The task {self.name!r} has nothing to call: give a function")
         if self.transaction is not None and (self.run is Run.PROCESS or self.batching is not None):

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from packhorse.model import caps
+from packhorse.model import limits
 
-LONGEST_WAIT = 86_400 * caps.SECOND  # a server cannot put a job off for longer than a day
-MOST_HEADERS = 500
+MAX_WAIT_US = 86_400 * limits.SECOND  # a server cannot put a job off for longer than a day
+MAX_HEADERS = 500
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
@@ -54,7 +54,7 @@ def retry_after(error: BaseException, now: int | None) -> int | None:
 
 def _headers(given: Any) -> Iterator[tuple[str, str]]:
     try:
-        for name, value in islice(given.items(), MOST_HEADERS):
+        for name, value in islice(given.items(), MAX_HEADERS):
             word = _text(name).lower()
             if word in {"retry-after", "date"}:
                 yield word, _text(value)
@@ -68,12 +68,12 @@ def _text(value: object) -> str:
 
 def _wait(asked: str, date: str | None, now: int | None) -> int | None:
     if _SECONDS.fullmatch(asked):
-        return round(min(float(asked) * caps.SECOND, LONGEST_WAIT))
+        return round(min(float(asked) * limits.SECOND, MAX_WAIT_US))
     until = _moment(asked)
     start = now if date is None else _moment(date)
     if until is None or start is None:
         return None
-    return max(0, min(until - start, LONGEST_WAIT))
+    return max(0, min(until - start, MAX_WAIT_US))
 
 
 def _moment(text: str) -> int | None:

@@ -1,16 +1,19 @@
 """The transaction of an attempt, as its handler sees it and as the engine ends it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from packhorse.errors import PackhorseError, TransactionOver
-from packhorse.model.lease import Settlement, Verdict
+from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.stores.contract import Row, Store, Transaction
 
 T = TypeVar("T")
+
+Notes = Sequence[tuple[Lease, bytes]]  # the last progress of the attempt, if it has not reached the store
+Steps = Sequence[Settlement]  # held steps with what the attempt emitted, as far as it has not reached the store
 
 
 class Tx:
@@ -76,7 +79,7 @@ def waited(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -
         raise TransactionOver from None
 
 
-class Own(Protocol):
+class AttemptTransaction(Protocol):
     """The transaction of one attempt: what its handler is given, and whether anything was asked of it."""
 
     given: Any
@@ -89,27 +92,27 @@ class Own(Protocol):
         """What undoes it while the handler still runs, if that can be done."""
 
 
-class Awaited(Own, Protocol):
+class AsyncAttemptTx(AttemptTransaction, Protocol):
     """The transaction of an attempt on the loop."""
 
     async def enter(self) -> None:
         """Make it ready for the handler."""
 
-    async def settle(self, settlement: Settlement) -> Verdict:
-        """Write the settlement and commit; roll back if it is not written."""
+    async def settle(self, settlement: Settlement, notes: Notes, held: Steps) -> Verdict:
+        """Write the held steps and the settlement with the notes, and commit; roll back if it is not written."""
 
     async def roll_back(self) -> None:
         """Undo all of it; harmless if it is over, and never an error."""
 
 
-class Blocking(Own, Protocol):
+class SyncAttemptTx(AttemptTransaction, Protocol):
     """The transaction of an attempt in a thread; called in that thread alone."""
 
     def enter(self) -> None:
         """Make it ready for the handler."""
 
-    def settle(self, settlement: Settlement) -> Verdict:
-        """Write the settlement and commit; roll back if it is not written."""
+    def settle(self, settlement: Settlement, notes: Notes, held: Steps) -> Verdict:
+        """Write the held steps and the settlement with the notes, and commit; roll back if it is not written."""
 
     def roll_back(self) -> None:
         """Undo all of it; harmless if it is over, and never an error."""
@@ -121,10 +124,10 @@ class Opens(Protocol):
     def check(self, store: Store) -> None:
         """Refuse a store that cannot be part of them."""
 
-    def on_loop(self, store: Store, limit: int) -> Awaited:
+    def on_loop(self, store: Store, limit: int) -> AsyncAttemptTx:
         """The transaction of an attempt on the loop."""
 
-    def in_thread(self, store: Store, limit: int, loop: asyncio.AbstractEventLoop) -> Blocking:
+    def in_thread(self, store: Store, limit: int, loop: asyncio.AbstractEventLoop) -> SyncAttemptTx:
         """The transaction of an attempt in a thread, beside the worker's loop."""
 
 
@@ -168,8 +171,8 @@ class _OnLoop(_FromStore):
     async def enter(self) -> None:
         """Nothing is opened before it is needed."""
 
-    async def settle(self, settlement: Settlement) -> Verdict:
-        return await self._transaction.settle(settlement)
+    async def settle(self, settlement: Settlement, notes: Notes, held: Steps) -> Verdict:
+        return await self._transaction.settle(settlement, notes, held)
 
     async def roll_back(self) -> None:
         await self._undone()
@@ -183,8 +186,8 @@ class _InThread(_FromStore):
     def enter(self) -> None:
         """Nothing is opened before it is needed."""
 
-    def settle(self, settlement: Settlement) -> Verdict:
-        return waited(self._loop, self._transaction.settle(settlement))
+    def settle(self, settlement: Settlement, notes: Notes, held: Steps) -> Verdict:
+        return waited(self._loop, self._transaction.settle(settlement, notes, held))
 
     def roll_back(self) -> None:
         waited(self._loop, self._undone())

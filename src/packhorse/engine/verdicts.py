@@ -1,38 +1,42 @@
-"""What the store said of settlements: let go of leases, tell what happened, find the one that a store refuses."""
+"""What the store made of settlements: release leases, report what happened, find the one that the store refuses."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import assert_never
 
-from packhorse.engine.attempt import Attempts
-from packhorse.engine.context import Context
-from packhorse.engine.crew import Crew
-from packhorse.engine.judge import Cause
-from packhorse.engine.settler import Ended, Settler
+from packhorse.engine.attempt import Attempt
+from packhorse.engine.attempt_runner import AttemptRunner
+from packhorse.engine.held_leases import HeldLeases
+from packhorse.engine.settlement_queue import PendingSettlement, SettlementQueue
 from packhorse.errors import OutcomeUnknown, RecordConflict, StoreUnavailable
 from packhorse.model.lease import Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, End, Held, Wait
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
 
 class Verdicts:
-    """Hears verdicts in the order of their settlements."""
+    """Handles verdicts in the order of their settlements."""
 
-    def __init__(self, store: Store, crew: Crew, attempts: Attempts, settler: Settler, telemetry: Telemetry) -> None:
-        self._store, self._crew, self._attempts = store, crew, attempts
-        self._settler, self._telemetry = settler, telemetry
-        self._spoilt: dict[Context, Exception] = {}
+    def __init__(
+        self, store: Store, held: HeldLeases, runner: AttemptRunner, queue: SettlementQueue, telemetry: Telemetry
+    ) -> None:
+        self._store, self._held, self._runner = store, held, runner
+        self._queue, self._telemetry = queue, telemetry
+        self._emit_errors: dict[Attempt, Exception] = {}  # of attempts whose emitted effects were refused
 
-    def heard(self, batch: Sequence[Ended], verdicts: Sequence[Verdict]) -> None:
-        """Let go of what is settled and of what is no longer ours."""
-        asked: dict[Name, bool] = {}  # once a call, not once a job
+    def handle(self, batch: Sequence[PendingSettlement], verdicts: Sequence[Verdict]) -> list[Attempt]:
+        """Release the leases of settled attempts, and answer the attempts that go on though their lease is lost."""
+        lost: list[Attempt] = []
+        wanted: dict[EventName, bool] = {}  # once a call, not once a job
         for ended, verdict in zip(batch, verdicts, strict=True):
             outcome = ended.settlement.outcome
             if isinstance(outcome, Held):
-                if verdict is Verdict.LOST and ended.ctx is not None:
-                    self._crew.stop(ended.ctx, Cause.LOST)
+                if verdict is Verdict.LOST and ended.attempt is not None:
+                    lost.append(ended.attempt)
+                elif verdict is not Verdict.CONFLICT and ended.attempt is not None:
+                    ended.attempt.held_step_written(outcome.step)
                 if verdict is Verdict.CONFLICT:
                     self._failed(ended, RecordConflict())
                 elif (recorded := _awaited(ended)) is not None:
@@ -41,93 +45,99 @@ class Verdicts:
             if verdict is Verdict.CONFLICT:
                 self._failed(ended, RecordConflict())
                 continue
-            if ended.ctx is not None:
-                self._crew.settled(ended.ctx)
-                if self._spoilt:
-                    self._spoilt.pop(ended.ctx, None)
-            name = Name.LEASE_LOST if verdict is Verdict.LOST else _name(outcome)
-            if name not in asked:
-                asked[name] = self._telemetry.wants(name)
-            if asked[name]:
-                self._tell(name, ended, outcome)
+            if ended.attempt is not None:
+                self._held.release(ended.attempt)
+                if self._emit_errors:
+                    self._emit_errors.pop(ended.attempt, None)
+            name = EventName.LEASE_LOST if verdict is Verdict.LOST else _name(outcome)
+            if name not in wanted:
+                wanted[name] = self._telemetry.wants(name)
+            if wanted[name]:
+                self._emit(name, ended, outcome)
+        return lost
 
-    async def apart(self, batch: Sequence[Ended]) -> None:
-        """Settle what the store refused as a whole, in ever smaller parts: one bad settlement harms no other."""
+    async def settle_in_parts(self, batch: Sequence[PendingSettlement]) -> list[Attempt]:
+        """Settle a refused batch in ever smaller parts, so that one bad settlement harms no other; as ``handle``."""
         if not batch:
-            return
+            return []
         batch = self.checked(batch)
         try:
             answer = await self._store.jobs.exchange([ended.settlement for ended in batch])
         except (StoreUnavailable, OutcomeUnknown):
             for ended in batch:
-                self._settler.put(ended.ctx, ended.settlement)
+                self._queue.put(ended.attempt, ended.settlement)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is about one of these
             if len(batch) == 1:
                 self._failed(batch[0], error)
             else:
                 half = len(batch) // 2
-                await self.apart(batch[:half])
-                await self.apart(batch[half:])
+                return [*await self.settle_in_parts(batch[:half]), *await self.settle_in_parts(batch[half:])]
         else:
-            self.heard(batch, answer.verdicts)
+            return self.handle(batch, answer.verdicts)
+        return []
 
-    def checked(self, batch: Sequence[Ended]) -> Sequence[Ended]:
-        """The same, but attempts that ended well and whose pieces were refused before have failed."""
-        return [self._unless_spoilt(ended) for ended in batch] if self._spoilt else batch
+    def raise_if_refused(self, attempt: Attempt) -> None:
+        """Raise if emitted effects of an attempt were refused; from any thread."""
+        if (error := self._emit_errors.get(attempt)) is not None:
+            raise error
 
-    def _unless_spoilt(self, ended: Ended) -> Ended:
-        error = self._spoilt.get(ended.ctx) if ended.ctx is not None else None
-        if error is None or ended.ctx is None or not isinstance(ended.settlement.outcome, Done):
+    def checked(self, batch: Sequence[PendingSettlement]) -> Sequence[PendingSettlement]:
+        """The batch, with attempts that succeeded but whose emitted effects were refused turned into failures."""
+        return [self._failed_if_refused(ended) for ended in batch] if self._emit_errors else batch
+
+    def _failed_if_refused(self, ended: PendingSettlement) -> PendingSettlement:
+        error = self._emit_errors.get(ended.attempt) if ended.attempt is not None else None
+        if error is None or ended.attempt is None or not isinstance(ended.settlement.outcome, Done):
             return ended
-        return Ended(self._attempts.judged(ended.ctx, error) or ended.settlement, ended.ctx)
+        return PendingSettlement(self._runner.judged(ended.attempt, error) or ended.settlement, ended.attempt)
 
-    def _failed(self, ended: Ended, error: Exception) -> None:
-        """The store will not have this settlement: the attempt failed; if it will not have that either, let it go."""
-        ctx = ended.ctx
-        self._telemetry.emit(Name.SETTLEMENT_REFUSED, lease=ended.settlement.lease, error=error)
-        if ctx is None:
+    def _failed(self, ended: PendingSettlement, error: Exception) -> None:
+        """Fail an attempt whose settlement the store refused; if it refuses that too, release the lease."""
+        attempt = ended.attempt
+        self._telemetry.emit(EventName.SETTLEMENT_REFUSED, lease=ended.settlement.lease, error=error)
+        if attempt is None:
             return
         if isinstance(ended.settlement.outcome, Held):
             if (recorded := _awaited(ended)) is not None:
                 recorded.set_exception(error)
             else:
-                self._spoilt[ctx] = error
+                self._emit_errors[attempt] = error
             return
-        settlement = None if ctx.refused else self._attempts.judged(ctx, error)
-        ctx.refused = True
+        settlement = None if attempt.settlement_refused else self._runner.judged(attempt, error)
+        attempt.settlement_refused = True
         if settlement is None:
-            self._crew.settled(ctx)
+            self._held.release(attempt)
         else:
-            self._settler.put(ctx, settlement)
+            self._queue.put(attempt, settlement)
 
-    def _tell(self, name: Name, ended: Ended, outcome: End) -> None:
+    def _emit(self, name: EventName, ended: PendingSettlement, outcome: End) -> None:
         lease = ended.settlement.lease
-        if name is Name.LEASE_LOST:
+        if name is EventName.LEASE_LOST:
             self._telemetry.emit(name, lease=lease)
         else:
-            took = ended.ctx.took if ended.ctx is not None and ended.ctx.begun else None
+            took = ended.attempt.duration if ended.attempt is not None and ended.attempt.started_at else None
             self._telemetry.emit(name, lease=lease, duration=took, **_fields(outcome))
 
 
-def _awaited(ended: Ended) -> "asyncio.Future[None] | None":
-    """What an attempt waits for that begins once it is recorded."""
-    recorded = None if ended.ctx is None else ended.ctx.recorded
+def _awaited(ended: PendingSettlement) -> "asyncio.Future[None] | None":
+    """The future of an attempt that waits until its start is recorded."""
+    recorded = None if ended.attempt is None else ended.attempt.start_recorded
     return None if recorded is None or recorded.done() else recorded
 
 
-def _name(outcome: End) -> Name:
+def _name(outcome: End) -> EventName:
     match outcome:
         case Done():
-            return Name.DONE
+            return EventName.DONE
         case Again():
             back = not outcome.charged and outcome.error is None and not outcome.delay
-            return Name.HANDED_BACK if back else Name.AGAIN
+            return EventName.HANDED_BACK if back else EventName.RETRYING
         case Wait():
-            return Name.WAITING
+            return EventName.WAITING
         case Dead():
-            return Name.DEAD
+            return EventName.DEAD
         case Cancelled():
-            return Name.CANCELLED
+            return EventName.CANCELLED
         case never:
             assert_never(never)
 

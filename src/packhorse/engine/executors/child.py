@@ -1,7 +1,7 @@
 """The child process: runs one attempt at a time for a worker, as ``python -m packhorse.engine.executors.child``.
 
-Its arguments are the origin of its tasks (``module:attribute``) and two inherited descriptors: the line to the worker,
-and the lifeline, on which nothing is ever said and which ends with the worker. The main thread runs the attempts, a
+Its arguments are the origin of its tasks (``module:attribute``) and two inherited descriptors: the channel to the worker,
+and the lifeline, on which nothing is ever sent and which ends with the worker. The main thread runs the attempts, a
 second one listens. The child never outlives its worker, and takes with it whatever it started in its process group.
 """
 
@@ -23,22 +23,22 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NoReturn
 
-from packhorse.engine.attempt import Attempts
-from packhorse.engine.context import Context
+from packhorse.engine.attempt import Attempt
+from packhorse.engine.attempt_runner import AttemptRunner
 from packhorse.engine.executors import frames
 from packhorse.engine.judge import Cause
 from packhorse.engine.registry import Registry
 from packhorse.errors import ConfigError, PayloadTooLarge
-from packhorse.model.chance import SYSTEM_CHANCE
 from packhorse.model.clock import SYSTEM
 from packhorse.model.codec import Codec
 from packhorse.model.lease import Settlement
+from packhorse.model.randomness import SYSTEM_RANDOMNESS
 
-PIECE = 1 << 18
+READ_BYTES = 1 << 18
 
 
-class Line:
-    """The child's end of the line. Frames of different threads do not mix; what comes from an ended attempt is dropped."""
+class Channel:
+    """The child's end of the channel. Frames of different threads do not mix; what comes from an ended attempt is dropped."""
 
     def __init__(self, descriptor: int, lifeline: int) -> None:
         self._lifeline = lifeline
@@ -46,32 +46,32 @@ class Line:
         self._socket.set_inheritable(False)
         self._sending = threading.Lock()
         self._pid = os.getpid()
-        self.running: Context | None = None
+        self.running: Attempt | None = None
 
-    def heard(self) -> Iterator[frames.Frame]:
+    def receive(self) -> Iterator[frames.Frame]:
         """What the worker says, until it is gone."""
         unpacker = frames.Unpacker()
-        while data := self._socket.recv(PIECE):
+        while data := self._socket.recv(READ_BYTES):
             yield from unpacker.feed(data)
 
     def send(self, frame: frames.Frame) -> None:
         """Say something."""
         self._send(frames.pack(frame))
 
-    def progress(self, ctx: Context, data: bytes) -> None:
+    def progress(self, attempt: Attempt, data: bytes) -> None:
         """Tell how far the running attempt is, from any thread."""
-        if self.running is not ctx:
+        if self.running is not attempt:
             return
         with self._sending:
-            if self.running is ctx:
-                self._socket.sendall(frames.pack(frames.Progress(data)))
+            if self.running is attempt:
+                self._socket.sendall(frames.pack(frames.ProgressFrame(data)))
 
-    def emit(self, ctx: Context) -> None:
+    def emit(self, attempt: Attempt) -> None:
         """Have written what the running attempt wants written now, from any thread."""
-        if self.running is not ctx:
+        if self.running is not attempt:
             return
         with self._sending:
-            while self.running is ctx and (effects := ctx.take_held()):
+            while self.running is attempt and (effects := attempt.take_emitted()):
                 self._socket.sendall(frames.pack(frames.emitted(effects)))
 
     def end(self, packed: bytes) -> None:
@@ -87,7 +87,7 @@ class Line:
                 self.die()
 
     def leave(self) -> None:
-        """After a fork, in the new process: the line is not its own."""
+        """After a fork, in the new process: the channel is not its own."""
         self.running = None
         self._socket.close()
         if self._lifeline >= 0:
@@ -101,50 +101,51 @@ class Line:
         os._exit(1)
 
 
-class Runner:
+class ChildRunner:
     """Runs attempts in the main thread: functions as they are, coroutines on one loop that stays."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, channel: Channel) -> None:
         self.registry = Registry()
-        self._line = line
-        self._attempts = Attempts(codec=Codec(), middleware=(), clock=SYSTEM, chance=SYSTEM_CHANCE)
+        self._channel = channel
+        self._runner = AttemptRunner(codec=Codec(), middleware=(), clock=SYSTEM, chance=SYSTEM_RANDOMNESS)
         self._loop = asyncio.Runner()
         self._task: asyncio.Task[Any] | None = None
-        self._calls: queue.SimpleQueue[Context | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
 
     # -- done in the listening thread
 
-    def listen(self, heard: Iterator[frames.Frame]) -> None:
+    def listen(self, received: Iterator[frames.Frame]) -> None:
         """Hear what the worker says, and die with it."""
         try:
-            for frame in heard:
+            for frame in received:
                 self._hear(frame)
         finally:
-            self._line.die()
+            self._channel.die()
 
     def _hear(self, frame: frames.Frame) -> None:
         match frame:
-            case frames.Call(lease, left):
+            case frames.CallFrame(lease, left):
                 entry = self.registry.find(lease.task, lease.queue)
                 if entry is None:
-                    self._line.send(frames.Unknown())
+                    self._channel.send(frames.Unknown())
                     return
-                ctx = Context(lease, entry)
-                ctx.begun, ctx.note, ctx.hold = SYSTEM.steady(), self._line.progress, self._line.emit
-                ctx.deadline = None if left is None else ctx.begun + left
-                self._line.running = ctx
-                self._line.send(frames.Begun())
-                self._calls.put(ctx)
+                attempt = Attempt(lease, entry)
+                attempt.started_at = SYSTEM.steady()
+                attempt.write_progress, attempt.write_effects = self._channel.progress, self._channel.emit
+                attempt.deadline = None if left is None else attempt.started_at + left
+                self._channel.running = attempt
+                self._channel.send(frames.Begun())
+                self._calls.put(attempt)
             case frames.Stop(cause):
                 self._stop(cause)
             case frames.Quit():
                 self._calls.put(None)
 
     def _stop(self, cause: Cause) -> None:
-        ctx = self._line.running
-        if ctx is None:
+        attempt = self._channel.running
+        if attempt is None:
             return
-        ctx.stopped = cause
+        attempt.stop_cause = cause
         task = self._task  # looked at after the cause is set: a task that begins later looks at the cause itself
         if task is not None:
             task.get_loop().call_soon_threadsafe(task.cancel)
@@ -152,35 +153,35 @@ class Runner:
     # -- done in the main thread
 
     def serve(self) -> None:
-        """Run calls as they come, until told to quit."""
-        while (ctx := self._calls.get()) is not None:
-            self._answer(ctx, self._run(ctx))
-            del ctx  # what an attempt leaves behind goes before the next one comes
+        """Run calls as they come, until a Quit frame arrives."""
+        while (attempt := self._calls.get()) is not None:
+            self._answer(attempt, self._run(attempt))
+            del attempt  # what an attempt leaves behind goes before the next one comes
         self._loop.close()
 
-    def _run(self, ctx: Context) -> Settlement | None:
-        if not _asynchronous(ctx.entry.call):
-            return contextvars.copy_context().run(self._attempts.run_here, ctx)
+    def _run(self, attempt: Attempt) -> Settlement | None:
+        if not _asynchronous(attempt.entry.call):
+            return contextvars.copy_context().run(self._runner.run_here, attempt)
         try:
-            return self._loop.run(self._run_on_loop(ctx), context=contextvars.copy_context())
+            return self._loop.run(self._run_on_loop(attempt), context=contextvars.copy_context())
         except BaseException as error:  # noqa: BLE001 - the attempt stopped or closed the loop it ran on
             self._loop = asyncio.Runner()
-            return self._attempts.judged(ctx, error)
+            return self._runner.judged(attempt, error)
 
-    async def _run_on_loop(self, ctx: Context) -> Settlement | None:
+    async def _run_on_loop(self, attempt: Attempt) -> Settlement | None:
         self._task = asyncio.current_task()
         try:
-            return await self._attempts.run(ctx)
+            return await self._runner.run(attempt)
         finally:
             self._task = None
 
-    def _answer(self, ctx: Context, settlement: Settlement | None) -> None:
+    def _answer(self, attempt: Attempt, settlement: Settlement | None) -> None:
         _flush()
         try:
             packed = frames.pack(frames.settled(settlement, memory()))
         except PayloadTooLarge as error:
-            packed = frames.pack(frames.settled(self._attempts.judged(ctx, error), memory()))
-        self._line.end(packed)
+            packed = frames.pack(frames.settled(self._runner.judged(attempt, error), memory()))
+        self._channel.end(packed)
 
 
 def _asynchronous(call: object) -> bool:
@@ -215,7 +216,7 @@ def load(origin: str) -> Registry:
     found: object = reduce(getattr, attribute.split("."), first)
     registry = found if isinstance(found, Registry) else getattr(found, "registry", None)
     if not isinstance(registry, Registry):
-        raise ConfigError(f"{origin!r} is neither a registry nor has one: name the app as module:attribute")
+        raise ConfigError(f"{origin!r} is not a registry and has none: name the app as module:attribute")
     return registry
 
 
@@ -240,14 +241,14 @@ def _nothing(_number: int, _frame: object) -> None:
     pass
 
 
-def _disregard(line: Line) -> None:
+def _disregard(channel: Channel) -> None:
     """The worker decides when its children end: signals sent to everybody are left to it, here but not in descendants."""
     usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     for number in usual:
         signal.signal(number, _nothing)  # not SIG_IGN, which programs started here would inherit
 
     def forked() -> None:
-        line.leave()
+        channel.leave()
         for number, handler in usual.items():
             if signal.getsignal(number) is _nothing:
                 signal.signal(number, handler)
@@ -266,22 +267,22 @@ def _settle_in(start: frames.Start) -> None:
 def main(origin: str, descriptor: int, lifeline: int) -> None:
     """Serve a worker until it says quit or is gone."""
     _tie(lifeline)
-    line = Line(descriptor, lifeline)
-    _disregard(line)
-    heard = line.heard()
-    match next(heard, None):
+    channel = Channel(descriptor, lifeline)
+    _disregard(channel)
+    received = channel.receive()
+    match next(received, None):
         case frames.Start() as start:
             _settle_in(start)
         case _:
-            line.die()
-    runner = Runner(line)
-    threading.Thread(target=runner.listen, args=(heard,), name="packhorse-line", daemon=True).start()
+            channel.die()
+    runner = ChildRunner(channel)
+    threading.Thread(target=runner.listen, args=(received,), name="packhorse-channel", daemon=True).start()
     try:
         runner.registry = load(origin)
-    except BaseException:  # noqa: BLE001 - a module may even exit while it is imported; the worker is told
-        line.send(frames.Ready(traceback.format_exc().encode("utf-8", "replace").decode()))
+    except BaseException:  # noqa: BLE001 - a module may even exit while it is imported; the worker gets the error
+        channel.send(frames.Ready(traceback.format_exc().encode("utf-8", "replace").decode()))
     else:
-        line.send(frames.Ready())
+        channel.send(frames.Ready())
         runner.serve()
 
 

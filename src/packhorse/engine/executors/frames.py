@@ -14,7 +14,7 @@ from packhorse.model.effect import Effect
 from packhorse.model.lease import Lease, Settlement
 from packhorse.model.outcome import Outcome
 
-CAP = 32 << 20  # payload and result need 1.4 MiB each; the rest is for effects
+MAX_FRAME_BYTES = 32 << 20  # payload and result need 1.4 MiB each; the rest is for effects
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ _EFFECTS: dict[str, type[Effect]] = {kind.__name__: kind for kind in get_args(Ef
 
 
 class BadFrame(PackhorseError):
-    """Bytes on the line that no frame begins with or holds; end the child and start another."""
+    """Bytes on the channel that no frame begins with or holds; end the child and start another."""
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -39,7 +39,7 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     error: str = ""
 
 
-class Call(msgspec.Struct, frozen=True, tag=True):
+class CallFrame(msgspec.Struct, frozen=True, tag=True):
     """To the child: run this attempt. ``left`` is how long it may take from now."""
 
     lease: Lease
@@ -56,7 +56,7 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
     cause: Cause
 
 
-class Progress(msgspec.Struct, frozen=True, tag=True):
+class ProgressFrame(msgspec.Struct, frozen=True, tag=True):
     """From the child: how far the attempt is."""
 
     data: bytes
@@ -65,10 +65,10 @@ class Progress(msgspec.Struct, frozen=True, tag=True):
 class Emitted(msgspec.Struct, frozen=True, tag=True):
     """From the child: what is to be written while the attempt goes on."""
 
-    effects: tuple["Said", ...]
+    effects: tuple["TaggedValue", ...]
 
 
-class Said(msgspec.Struct, frozen=True):
+class TaggedValue(msgspec.Struct, frozen=True):
     """A value of the model under the name of its kind."""
 
     kind: str
@@ -78,8 +78,8 @@ class Said(msgspec.Struct, frozen=True):
 class Settled(msgspec.Struct, frozen=True, tag=True):
     """From the child: how the attempt ended (no outcome: it is no longer ours), and how much memory the child has."""
 
-    outcome: Said | None
-    effects: tuple[Said, ...]
+    outcome: TaggedValue | None
+    effects: tuple[TaggedValue, ...]
     memory: int
 
 
@@ -91,17 +91,17 @@ class Quit(msgspec.Struct, frozen=True, tag=True):
     """To the child: end in an orderly way."""
 
 
-Frame = Start | Ready | Call | Begun | Stop | Progress | Emitted | Settled | Unknown | Quit
+Frame = Start | Ready | CallFrame | Begun | Stop | ProgressFrame | Emitted | Settled | Unknown | Quit
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Frame)
 
 
 def pack(frame: Frame) -> bytes:
-    """The frame as it goes over the line; PayloadTooLarge if it is over the cap."""
+    """The frame as it goes over the channel; PayloadTooLarge if it is over the cap."""
     data = _ENCODER.encode(frame)
-    if len(data) > CAP:
-        raise PayloadTooLarge("what goes to or from a child process", len(data), CAP)
+    if len(data) > MAX_FRAME_BYTES:
+        raise PayloadTooLarge("what goes to or from a child process", len(data), MAX_FRAME_BYTES)
     return len(data).to_bytes(4, "big") + data
 
 
@@ -116,9 +116,9 @@ class Unpacker:
         self._pieces += data
         while len(self._pieces) >= 4:
             end = 4 + int.from_bytes(self._pieces[:4], "big")
-            if end - 4 > CAP:
+            if end - 4 > MAX_FRAME_BYTES:
                 raise BadFrame(
-                    f"A frame claims {end - 4:,} bytes, the cap is {CAP:,}: something else wrote to the line"
+                    f"A frame claims {end - 4:,} bytes, the limit is {MAX_FRAME_BYTES:,}: something else wrote to the channel"
                 )
             if len(self._pieces) < end:
                 return
@@ -134,7 +134,7 @@ def settled(settlement: Settlement | None, memory: int) -> Settled:
     """The settlement as the child says it."""
     if settlement is None:
         return Settled(None, (), memory)
-    return Settled(_said(settlement.outcome), tuple(_said(effect) for effect in settlement.effects), memory)
+    return Settled(_tag(settlement.outcome), tuple(_tag(effect) for effect in settlement.effects), memory)
 
 
 def settlement(lease: Lease, frame: Settled) -> Settlement | None:
@@ -142,25 +142,25 @@ def settlement(lease: Lease, frame: Settled) -> Settlement | None:
     if frame.outcome is None:
         return None
     try:
-        effects = tuple(_meant(said, _EFFECTS) for said in frame.effects)
-        return Settlement(lease, _meant(frame.outcome, _OUTCOMES), effects)
+        effects = tuple(_untag(tagged, _EFFECTS) for tagged in frame.effects)
+        return Settlement(lease, _untag(frame.outcome, _OUTCOMES), effects)
     except (msgspec.DecodeError, KeyError) as error:
         raise BadFrame(f"An outcome cannot be read: {error}") from error
 
 
 def emitted(effects: tuple[Effect, ...]) -> Emitted:
     """Effects as the child says them."""
-    return Emitted(tuple(_said(effect) for effect in effects))
+    return Emitted(tuple(_tag(effect) for effect in effects))
 
 
 def wanted(frame: Emitted) -> tuple[Effect, ...]:
     """The effects that the child meant."""
-    return tuple(_meant(said, _EFFECTS) for said in frame.effects)
+    return tuple(_untag(tagged, _EFFECTS) for tagged in frame.effects)
 
 
-def _said(value: Outcome | Effect) -> Said:
-    return Said(type(value).__name__, msgspec.Raw(_ENCODER.encode(value)))
+def _tag(value: Outcome | Effect) -> TaggedValue:
+    return TaggedValue(type(value).__name__, msgspec.Raw(_ENCODER.encode(value)))
 
 
-def _meant(said: Said, kinds: Mapping[str, type[T]]) -> T:
-    return msgspec.json.decode(said.value, type=kinds[said.kind])
+def _untag(tagged: TaggedValue, kinds: Mapping[str, type[T]]) -> T:
+    return msgspec.json.decode(tagged.value, type=kinds[tagged.kind])

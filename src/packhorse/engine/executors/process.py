@@ -9,27 +9,27 @@ from typing import Any
 
 import msgspec
 
-from packhorse.engine.bell import first
-from packhorse.engine.context import Context
+from packhorse.engine.attempt import Attempt
 from packhorse.engine.executors import frames
-from packhorse.engine.executors.leash import Child, ChildDied, ChildNotStarted
+from packhorse.engine.executors.child_process import ChildDied, ChildNotStarted, ChildProcess
 from packhorse.engine.judge import Cause
 from packhorse.engine.registry import Entry
+from packhorse.engine.wakeup import first
 from packhorse.errors import ConfigError
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.backoff import Backoff
 from packhorse.model.clock import Clock
 from packhorse.model.lease import Settlement
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
-CLOSING = "the worker is closing"
-GRACE = 5 * caps.SECOND
-START = 60 * caps.SECOND  # to import what it runs; longer is taken for stuck
-BACKOFF = Backoff(base=caps.SECOND // 10, cap=30 * caps.SECOND)
+CLOSING_ERROR = "the worker is closing"
+CANCEL_GRACE_US = 5 * limits.SECOND
+START_TIMEOUT_US = 60 * limits.SECOND  # to import what it runs; longer is taken for stuck
+BACKOFF = Backoff(base=limits.SECOND // 10, cap=30 * limits.SECOND)
 
 
-class Children:
+class ChildPool:
     """Up to ``size`` children of one origin: ``module:attribute`` of a registry, or of an app that has one.
 
     Each runs one attempt at a time. They start when there is something to run, stay warm, and are replaced after
@@ -45,21 +45,21 @@ class Children:
         telemetry: Telemetry,
         recycle_jobs: int = 1000,
         recycle_rss: int | None = None,
-        cancel_grace: int = GRACE,
+        cancel_grace: int = CANCEL_GRACE_US,
     ) -> None:
         if os.name != "posix":
             raise ConfigError("Child processes need Linux or macOS: run such tasks in threads here")
         check_origin(origin)
-        caps.within("children", size, 1, 10_000)
-        caps.within("recycle_jobs", recycle_jobs, 1, 1_000_000_000)
+        limits.within("children", size, 1, 10_000)
+        limits.within("recycle_jobs", recycle_jobs, 1, 1_000_000_000)
         self._origin, self._size = origin, size
         self._clock, self._telemetry = clock, telemetry
         self._recycle_jobs, self._recycle_rss = recycle_jobs, recycle_rss
         self._grace = cancel_grace
         self._folder = Path.cwd()
-        self._children: set[Child] = set()
-        self._idle: list[Child] = []
-        self._waiting: deque[asyncio.Future[Child]] = deque()
+        self._children: set[ChildProcess] = set()
+        self._idle: list[ChildProcess] = []
+        self._waiting: deque[asyncio.Future[ChildProcess]] = deque()
         self._starts: set[asyncio.Task[Any]] = set()
         self._failures, self._not_before = 0, 0
         self._closed = False
@@ -69,21 +69,21 @@ class Children:
         """The processes there are."""
         return tuple(child.pid for child in self._children if child.pid)
 
-    async def call(self, ctx: Context, payload: bytes) -> Settlement | None:
+    async def call(self, attempt: Attempt, payload: bytes) -> Settlement | None:
         """Run one attempt in a child, which judges it; None: it is no longer ours.
 
         The payload is that of the lease without its seals. Cancelling this call kills the child with its whole process
-        group at once, unless ``ctx.stopped`` says that the job was called off: then the attempt is asked to end, and
+        group at once, unless ``attempt.stop_cause`` says that the job was called off: then the attempt is asked to end, and
         killed after the grace or at a second cancellation. What is raised is left to the caller to judge:
         CancelledError; ChildDied, if the child died in the middle of the attempt; ChildNotStarted and ConfigError, if
         no child can run it.
         """
-        check_entry(ctx.entry)
+        check_entry(attempt.entry)
         while True:
             child = await self._take()
             fresh = child.jobs == 0
             try:
-                return await self._run(child, ctx, payload)
+                return await self._run(child, attempt, payload)
             except ChildDied as error:
                 # That one died while it had nothing to do may come out by calling it; then nothing was begun.
                 if error.begun or fresh:
@@ -91,25 +91,25 @@ class Children:
             finally:
                 self._give_back(child)
 
-    async def _run(self, child: Child, ctx: Context, payload: bytes) -> Settlement | None:
-        if ctx.arm is not None and ctx.timer is None:
-            ctx.arm()
-        left = None if ctx.deadline is None else max(0, ctx.deadline - self._clock.steady())
-        answer = child.call(frames.Call(msgspec.structs.replace(ctx.lease, payload=payload), left), ctx)
+    async def _run(self, child: ChildProcess, attempt: Attempt, payload: bytes) -> Settlement | None:
+        if attempt.start_timeout is not None and attempt.timer is None:
+            attempt.start_timeout()
+        left = None if attempt.deadline is None else max(0, attempt.deadline - self._clock.steady())
+        answer = child.call(frames.CallFrame(msgspec.structs.replace(attempt.lease, payload=payload), left), attempt)
         try:
             frame = await asyncio.shield(answer)
         except asyncio.CancelledError:
-            if ctx.stopped is not Cause.CANCEL:
+            if attempt.stop_cause is not Cause.CANCEL:
                 raise
-            child.send(frames.Stop(ctx.stopped))
+            child.send(frames.Stop(attempt.stop_cause))
             await first(_wait(answer), self._clock.sleep(self._grace))
             if not answer.done() or answer.exception() is not None:
                 raise
             frame = answer.result()
         if isinstance(frame, frames.Settled):
-            return frames.settlement(ctx.lease, frame)
+            return frames.settlement(attempt.lease, frame)
         raise ConfigError(
-            f"Child processes that load {self._origin!r} do not know the task {ctx.lease.task!r}: "
+            f"Child processes that load {self._origin!r} do not know the task {attempt.lease.task!r}: "
             "define it in a module that is imported with the app, and give it a name"
         )
 
@@ -120,17 +120,17 @@ class Children:
         while self._starts and not self._failures:
             await asyncio.wait(self._starts, return_when=asyncio.FIRST_COMPLETED)
 
-    async def close(self, grace: int = caps.SECOND) -> None:
+    async def close(self, grace: int = limits.SECOND) -> None:
         """Take no more calls, let running ones end within the grace and kill the rest; then no child is left."""
         self._closed = True
-        self._refuse(CLOSING)
+        self._refuse(CLOSING_ERROR)
         while self._idle:
-            self._idle.pop().quit(self._grace, CLOSING)
+            self._idle.pop().quit(self._grace, CLOSING_ERROR)
         gone = [child.gone for child in self._children]
         if gone:
             await first(_wait(*gone), self._clock.sleep(grace))
         for child in tuple(self._children):
-            child.kill(CLOSING)
+            child.kill(CLOSING_ERROR)
         await _wait(*gone)
         for start in self._starts:
             start.cancel()
@@ -138,12 +138,12 @@ class Children:
 
     # -- who runs what
 
-    async def _take(self) -> Child:
+    async def _take(self) -> ChildProcess:
         if self._closed:
-            raise ChildNotStarted(self._origin, CLOSING)
+            raise ChildNotStarted(self._origin, CLOSING_ERROR)
         if self._idle:
             return self._idle.pop()
-        waiter: asyncio.Future[Child] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[ChildProcess] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         self._grow()
         try:
@@ -156,11 +156,11 @@ class Children:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
 
-    def _offer(self, child: Child) -> None:
+    def _offer(self, child: ChildProcess) -> None:
         if not child.free:
             return
         if self._closed:
-            child.quit(self._grace, CLOSING)
+            child.quit(self._grace, CLOSING_ERROR)
             return
         while self._waiting:
             waiter = self._waiting.popleft()
@@ -176,7 +176,7 @@ class Children:
                 delay = max(0, self._not_before - self._clock.steady())
                 waiter.set_exception(ChildNotStarted(self._origin, why, delay))  # each its own, for its own traceback
 
-    def _give_back(self, child: Child) -> None:
+    def _give_back(self, child: ChildProcess) -> None:
         if not child.free:
             child.kill("its attempt was stopped")
         elif child.jobs >= self._recycle_jobs:
@@ -186,9 +186,9 @@ class Children:
         else:
             self._offer(child)
 
-    def _recycle(self, child: Child, reason: str) -> None:
+    def _recycle(self, child: ChildProcess, reason: str) -> None:
         child.quit(self._grace, "it was to be replaced")
-        self._telemetry.emit(Name.CHILD_RECYCLED, reason=reason, count=child.jobs)
+        self._telemetry.emit(EventName.CHILD_RECYCLED, reason=reason, count=child.jobs)
         self._grow()
 
     # -- how many there are
@@ -204,37 +204,37 @@ class Children:
             self._start()
 
     def _start(self) -> None:
-        child = Child(self._origin, self._clock, self._left)
+        child = ChildProcess(self._origin, self._clock, self._left)
         self._children.add(child)
         start = asyncio.get_running_loop().create_task(self._bring_up(child))
         self._starts.add(start)
         start.add_done_callback(self._starts.discard)
 
-    async def _bring_up(self, child: Child) -> None:
+    async def _bring_up(self, child: ChildProcess) -> None:
         try:
             if self._failures:
                 await self._clock.sleep(max(0, self._not_before - self._clock.steady()))
             if not child.gone.done():
-                await child.start(_path(self._folder), self._folder, START)
+                await child.start(_path(self._folder), self._folder, START_TIMEOUT_US)
                 self._failures = 0
                 self._offer(child)
         except ChildNotStarted as error:
             self._failures += 1
             self._not_before = self._clock.steady() + BACKOFF.delay(self._failures, 0.5)
-            self._telemetry.emit(Name.CHILD_DIED, error=error, failures=self._failures)
+            self._telemetry.emit(EventName.CHILD_DIED, error=error, failures=self._failures)
             self._refuse(error.why)
         finally:
             if (task := asyncio.current_task()) is not None:
                 self._starts.discard(task)  # at once: who comes next must not count on this start
             self._grow()
 
-    def _left(self, child: Child) -> None:
+    def _left(self, child: ChildProcess) -> None:
         """A child is gone."""
         self._children.discard(child)
         if child in self._idle:
             self._idle.remove(child)
         if child.death is not None:
-            self._telemetry.emit(Name.CHILD_DIED, lease=child.lease, error=child.death)
+            self._telemetry.emit(EventName.CHILD_DIED, lease=child.lease, error=child.death)
         self._grow()
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 Run = Callable[[], Awaitable[None]]
 
 
-class Place(Protocol):
+class Runner(Protocol):
     """Somewhere to run something until it is stopped."""
 
     def start(self, name: str, run: Run) -> None:
@@ -19,7 +19,7 @@ class Place(Protocol):
         """Cancel it and wait for its end."""
 
 
-class OnLoop:
+class LoopRunner:
     """A task beside the others: for tests and simulations, where one clock is turned for all."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class OnLoop:
             await asyncio.wait([self._task])
 
 
-class OnThread:
+class ThreadRunner:
     """A daemon thread with a loop: it goes on while the other loop is blocked."""
 
     def __init__(self) -> None:

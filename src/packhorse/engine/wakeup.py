@@ -8,23 +8,23 @@ from typing import Any
 from packhorse.model.clock import Clock
 
 
-class Bell:
-    """Rung from the loop or from any thread; a ring nobody waited for is heard by the next who waits."""
+class Wakeup:
+    """An event that clears itself: set from the loop or from any thread, it ends the current wait or else the next one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rung = self._called = False
+        self._is_set = self._called = False
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
-    def ring(self) -> None:
-        """Wake who waits; from the loop's own thread."""
-        self._rung = True
+    def set(self) -> None:
+        """End the wait; from the loop's own thread."""
+        self._is_set = True
         if self._waiter is not None:
-            _let_go(self._waiter)
+            _resolve(self._waiter)
 
-    def ring_from_outside(self) -> None:
-        """Wake who waits; from any thread. Many rings before the loop looks cost one hop."""
+    def set_threadsafe(self) -> None:
+        """End the wait; from any thread. Many calls before the loop runs cost one hop."""
         if not self._called:
             self._called = True
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
@@ -32,26 +32,26 @@ class Bell:
 
     def _answer(self) -> None:
         self._called = False
-        self.ring()
+        self.set()
 
     async def wait(self, duration: int | None = None) -> bool:
-        """Wait for a ring, at most so long, and say whether there was one. One waits at a time."""
-        if not self._rung and (duration is None or duration > 0):
+        """Wait until it is set, at most ``duration``, and answer whether it was. Only one caller waits at a time."""
+        if not self._is_set and (duration is None or duration > 0):
             waiter = self._waiter = self._loop.create_future()
             timer = None if duration is None else self._loop.create_task(self._clock.sleep(duration))
-            if timer is not None:  # its end may be told late, when somebody else waits
-                timer.add_done_callback(lambda _: _let_go(waiter))
+            if timer is not None:  # its callback may run late, during another wait
+                timer.add_done_callback(lambda _: _resolve(waiter))
             try:
                 await waiter
             finally:
                 self._waiter = None
                 if timer is not None:
                     timer.cancel()
-        rung, self._rung = self._rung, False
-        return rung
+        was_set, self._is_set = self._is_set, False
+        return was_set
 
 
-def _let_go(waiter: "asyncio.Future[None]") -> None:
+def _resolve(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_result(None)
 

@@ -1,4 +1,4 @@
-"""The worker's end of the line to one child process."""
+"""The worker's end of the channel to one child process."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
-from packhorse.engine.context import Context
+from packhorse.engine.attempt import Attempt
 from packhorse.engine.executors import frames
 from packhorse.errors import JobError, PackhorseError
 from packhorse.model.clock import Clock
@@ -22,7 +22,7 @@ Answer = frames.Settled | frames.Unknown
 
 
 class ChildDied(JobError):
-    """The child process died in the middle of an attempt; ``begun`` is false if it had not even heard of it."""
+    """The child process died in the middle of an attempt; ``begun`` is false if the call had not reached it."""
 
     def __init__(self, pid: int, how: str, *, begun: bool) -> None:
         self.pid, self.begun = pid, begun
@@ -40,10 +40,10 @@ class ChildNotStarted(PackhorseError):
         super().__init__(f"No child process runs {origin!r}: {why}")
 
 
-class Child(asyncio.Protocol):
-    """One child process, from before its start until it is reaped. It is gone when it was reaped and its line has ended."""
+class ChildProcess(asyncio.Protocol):
+    """One child process, from before its start until it is reaped. It is gone when it was reaped and its channel has ended."""
 
-    def __init__(self, origin: str, clock: Clock, left: Callable[["Child"], None]) -> None:
+    def __init__(self, origin: str, clock: Clock, left: Callable[["ChildProcess"], None]) -> None:
         loop = asyncio.get_running_loop()
         self.pid = 0
         self.jobs = 0
@@ -61,35 +61,35 @@ class Child(asyncio.Protocol):
         self._unseen = False
         self._unpacker = frames.Unpacker()
         self._patience: asyncio.Task[None] | None = None
-        self._ctx: Context | None = None
+        self._attempt: Attempt | None = None
         self._answer: asyncio.Future[Answer] | None = None
         self._begun = False
 
     @property
     def lease(self) -> Lease | None:
         """The attempt it is running, or was when it died."""
-        return None if self._ctx is None else self._ctx.lease
+        return None if self._attempt is None else self._attempt.lease
 
     @property
     def free(self) -> bool:
         """Whether it can take a call."""
-        return self.ready.done() and self._ctx is None and not self.leaving and not self.gone.done()
+        return self.ready.done() and self._attempt is None and not self.leaving and not self.gone.done()
 
     # -- start and end
 
     async def start(self, path: tuple[str, ...], folder: Path, limit: int) -> None:
         """Start the process and wait until it can take calls, at most so long."""
         try:
-            self._process, line, self._lifeline = _spawn(self._origin, path, folder)
+            self._process, channel, self._lifeline = _spawn(self._origin, path, folder)
         except Exception as error:
             self._end()
             raise ChildNotStarted(self._origin, f"the system refused to start it: {error}") from error
         self.pid = self._process.pid
         try:
             threading.Thread(target=self._watch, name=f"packhorse-child-{self.pid}", daemon=True).start()
-            await self._loop.create_unix_connection(lambda: self, sock=line)
+            await self._loop.create_unix_connection(lambda: self, sock=channel)
         except Exception as error:
-            line.close()
+            channel.close()
             self.leaving = "the system refused what it needs"
             self._reap()
             raise ChildNotStarted(self._origin, f"the system refused what it needs: {error}") from error
@@ -150,7 +150,7 @@ class Child(asyncio.Protocol):
         self._look_whether_gone()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """The line has ended, and with it the use of the child, should it still be there."""
+        """The channel has ended, and with it the use of the child, should it still be there."""
         self._transport = None
         if not self.leaving and self._code is None:
             _kill_group(self.pid)
@@ -168,7 +168,7 @@ class Child(asyncio.Protocol):
         died = ChildDied(self.pid, self._how(), begun=self._begun)
         if not self.ready.done():
             self.ready.set_exception(ChildNotStarted(self._origin, f"it {self._how()}, and had not loaded it yet"))
-            self.ready.exception()  # whoever waits is told; that nobody does is no news
+            self.ready.exception()  # waiters get it; mark it as retrieved if there are none
         elif not self.leaving:
             self.death = died
         if self._answer is not None and not self._answer.done():
@@ -191,10 +191,10 @@ class Child(asyncio.Protocol):
 
     # -- talking
 
-    def call(self, call: frames.Call, ctx: Context) -> asyncio.Future[Answer]:
+    def call(self, call: frames.CallFrame, attempt: Attempt) -> asyncio.Future[Answer]:
         """Have it run an attempt."""
         self._answer = self._loop.create_future()
-        self._ctx, self._begun = ctx, False
+        self._attempt, self._begun = attempt, False
         self.jobs += 1
         answer = self._answer
         if self.gone.done():
@@ -208,7 +208,7 @@ class Child(asyncio.Protocol):
             self._transport.write(frames.pack(frame))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The line stands."""
+        """The channel is connected."""
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -231,17 +231,17 @@ class Child(asyncio.Protocol):
                     self.ready.set_result(None)
             case frames.Begun():
                 self._begun = True
-            case frames.Progress(data):
-                if self._ctx is not None and self._ctx.note is not None:
-                    self._ctx.note(self._ctx, data)
+            case frames.ProgressFrame(data):
+                if self._attempt is not None and self._attempt.write_progress is not None:
+                    self._attempt.write_progress(self._attempt, data)
             case frames.Emitted():
-                if self._ctx is not None:
-                    self._ctx.want(frames.wanted(frame))
+                if self._attempt is not None:
+                    self._attempt.emit(frames.wanted(frame))
             case frames.Settled() | frames.Unknown():
                 self._settle(frame)
 
     def _settle(self, frame: Answer) -> None:
-        self._ctx = None
+        self._attempt = None
         if isinstance(frame, frames.Settled):
             self.memory = frame.memory
         if self._answer is not None and not self._answer.done():
@@ -250,10 +250,10 @@ class Child(asyncio.Protocol):
 
 
 def _spawn(origin: str, path: tuple[str, ...], folder: Path) -> tuple[subprocess.Popen[bytes], socket.socket, int]:
-    """A process with our ends of the line and of the lifeline."""
+    """A process with our ends of the channel and of the lifeline."""
     with ExitStack() as failed, ExitStack() as done:
-        line, theirs = socket.socketpair()
-        failed.callback(line.close)
+        channel, theirs = socket.socketpair()
+        failed.callback(channel.close)
         done.callback(theirs.close)
         ending, lifeline = os.pipe()
         failed.callback(os.close, lifeline)
@@ -264,12 +264,15 @@ def _spawn(origin: str, path: tuple[str, ...], folder: Path) -> tuple[subprocess
             [*command, origin, str(theirs.fileno()), str(ending)],
             stdin=subprocess.DEVNULL,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},  # to find this package; then it is told the path
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(path),
+            },  # to find this package; the path follows in a Start frame
             pass_fds=(theirs.fileno(), ending),
             start_new_session=True,
         )
         failed.pop_all()
-    return process, line, lifeline
+    return process, channel, lifeline
 
 
 def _kill_group(pid: int) -> None:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-YOUNG = 10_000
+MIN_YOUNG_OBJECTS = 10_000
 
 
 class Threshold:
@@ -23,8 +23,8 @@ class Threshold:
             if not self._workers:
                 self._before = now
             self._workers += 1
-            if 0 < now[0] < YOUNG:
-                gc.set_threshold(YOUNG, *now[1:])
+            if 0 < now[0] < MIN_YOUNG_OBJECTS:
+                gc.set_threshold(MIN_YOUNG_OBJECTS, *now[1:])
 
     def put_back(self) -> None:
         """A worker has ended."""
@@ -38,7 +38,7 @@ THRESHOLD = Threshold()
 
 
 @contextmanager
-def seldom() -> Iterator[None]:
+def relaxed_gc() -> Iterator[None]:
     """Look after ten thousand new objects instead of seven hundred, unless the user chose more or turned it off.
 
     Jobs in flight are thousands of objects and hardly a cycle: at full speed looking took a tenth of the time.
