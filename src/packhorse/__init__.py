@@ -1,8 +1,9 @@
-"""Background jobs and schedules: typed tasks, retries, flows and exactly-once transactions; on SQLite, Redis or PostgreSQL."""
+"""A task queue for Python: typed background jobs and schedules on SQLite, Redis or PostgreSQL."""
 
 from packhorse.app import App
+from packhorse.app_worker import AppWorker
 from packhorse.engine.context import Context, current
-from packhorse.engine.signals import Cancel, Retry, Snooze
+from packhorse.engine.signals import Cancel, Fail, Retry, Snooze
 from packhorse.engine.tx import SyncTx, Tx
 from packhorse.errors import (
     ConfigError,
@@ -20,15 +21,15 @@ from packhorse.errors import (
 from packhorse.jobs.batch import Batch, Message
 from packhorse.jobs.call import Call
 from packhorse.jobs.chunks import Chunk, Position
-from packhorse.jobs.envelope import correlated
-from packhorse.jobs.flows import Flow, FlowHandle, Group, chain, chord, group
 from packhorse.jobs.handle import JobHandle
+from packhorse.jobs.job import Job, JobState, Progress
+from packhorse.jobs.job_builder import correlated
 from packhorse.jobs.options import Keep, Unique
+from packhorse.jobs.plans import Group, Plan, PlanHandle, chain, chord, group
 from packhorse.jobs.queue import Queue
 from packhorse.jobs.retrying import retrying
 from packhorse.jobs.sync import SyncHandle, SyncQueue, SyncTask
 from packhorse.jobs.task import Task
-from packhorse.jobs.view import Job, Progress, Status
 from packhorse.model.backoff import Backoff, constant, exponential
 from packhorse.model.cron import cron
 from packhorse.model.job import Failure
@@ -38,6 +39,7 @@ from packhorse.sync import SyncApp
 
 __all__ = [
     "App",
+    "AppWorker",
     "Backoff",
     "Batch",
     "Call",
@@ -45,9 +47,8 @@ __all__ = [
     "Chunk",
     "ConfigError",
     "Context",
+    "Fail",
     "Failure",
-    "Flow",
-    "FlowHandle",
     "Group",
     "InvalidArguments",
     "InvalidInput",
@@ -57,17 +58,19 @@ __all__ = [
     "JobFailed",
     "JobHandle",
     "JobNotFound",
+    "JobState",
     "Keep",
     "Message",
     "OutcomeUnknown",
     "PackhorseError",
+    "Plan",
+    "PlanHandle",
     "Position",
     "Progress",
     "Queue",
     "Retry",
     "Schedule",
     "Snooze",
-    "Status",
     "StoreError",
     "StoreUnavailable",
     "SyncApp",

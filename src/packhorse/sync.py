@@ -2,15 +2,19 @@
 
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from packhorse.app import App
 from packhorse.jobs.call import Call
-from packhorse.jobs.flows import Flow
+from packhorse.jobs.enqueue_request import EnqueueRequest
+from packhorse.jobs.plans import Plan
 from packhorse.jobs.portal import PORTAL
-from packhorse.jobs.sending import Parcel, send_blocking
-from packhorse.jobs.sync import SyncHandle, SyncQueue, forward
-from packhorse.schedules.book import Schedules
+from packhorse.jobs.sync import SyncHandle, SyncQueue, forward, forward_each
+from packhorse.schedules.registry import Schedules
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 
 class SyncApp:
@@ -22,15 +26,33 @@ class SyncApp:
     open = forward(App.open)
     close = forward(App.close)
     find = forward(App.find)
+    jobs = forward_each(App.jobs)
 
-    def enqueue(self, *calls: Call[Any] | Flow[Any], within: object | None = None) -> list[SyncHandle[Any]]:
+    @overload
+    def enqueue(self, one: Call[A] | Plan[A], /, *, within: object | None = ...) -> tuple[SyncHandle[A]]: ...
+    @overload
+    def enqueue(
+        self, one: Call[A] | Plan[A], two: Call[B] | Plan[B], /, *, within: object | None = ...
+    ) -> tuple[SyncHandle[A], SyncHandle[B]]: ...
+    @overload
+    def enqueue(
+        self,
+        one: Call[A] | Plan[A],
+        two: Call[B] | Plan[B],
+        three: Call[C] | Plan[C],
+        /,
+        *,
+        within: object | None = ...,
+    ) -> tuple[SyncHandle[A], SyncHandle[B], SyncHandle[C]]: ...
+    @overload
+    def enqueue(self, *calls: Call[Any] | Plan[Any], within: object | None = ...) -> tuple[SyncHandle[Any], ...]: ...
+    def enqueue(self, *calls: Call[Any] | Plan[Any], within: object | None = None) -> tuple[SyncHandle[Any], ...]:
         """Enqueue several calls, of any tasks and queues, all or none; ``within`` a connection of yours, on this thread."""
-        parcel = Parcel(calls, within)
-        receipts = send_blocking(self._async.desk, parcel.jobs, parcel.within)
-        return [SyncHandle(handle) for handle in parcel.handles(receipts)]
+        handles = EnqueueRequest(self._async.client, calls, within).send_blocking()
+        return tuple(SyncHandle(handle) for handle in handles)
 
     def job(self, id: str) -> SyncHandle[Any]:
-        """The handle of a job by its id, wherever it was enqueued."""
+        """Give the handle of a job by its id, or by its chosen id."""
         return SyncHandle(self._async.job(id))
 
     @property
@@ -39,7 +61,7 @@ class SyncApp:
         return SyncSchedules(self._async.schedules)
 
     def queue(self, name: str) -> SyncQueue:
-        """A queue by its name; what is said about its jobs is said with ``app.queue``."""
+        """Give a queue by its name; options of its jobs are set with ``app.queue``."""
         return SyncQueue(self._async.queue(name))
 
     def __enter__(self) -> Self:
@@ -74,5 +96,5 @@ class SyncSchedules:
     backfill = forward(Schedules.backfill)
 
     def run(self, name: str, *, at: datetime | None = None) -> SyncHandle[Any]:
-        """Run one once more, for this logical time or for now, whatever its rule says."""
+        """Run a schedule once more, for this logical time or for now, outside its rule."""
         return SyncHandle(PORTAL.run(self._async.run(name, at=at)))

@@ -1,1 +1,1 @@
-"""What people write: tasks, calls, handles, queues, flows."""
+"""What users write: tasks, calls, handles, queues, plans."""

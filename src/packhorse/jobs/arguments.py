@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict, get_type_hints
 import msgspec
 
 from packhorse.errors import ConfigError, InvalidArguments, InvalidResult, UndecodablePayload, WrongArguments
-from packhorse.jobs import foreign
+from packhorse.jobs import json_hooks
 from packhorse.model import codec
 
 Bound = tuple[tuple[Any, ...], dict[str, Any]]
@@ -17,7 +17,10 @@ _STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Arguments:
-    """What a function takes and gives. Annotations are looked at when they are first needed."""
+    """What a function takes and gives, as ``inspect.signature`` shows it: a wrapper may hide parameters that it supplies.
+
+    Annotations are looked at when they are first needed.
+    """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self._function, self._name = function, name
@@ -59,7 +62,7 @@ class Arguments:
 
     def _typed(self, kind: Any, what: str) -> "msgspec.json.Decoder[Any]":
         try:
-            return msgspec.json.Decoder(kind, dec_hook=foreign.build)
+            return msgspec.json.Decoder(kind, dec_hook=json_hooks.build)
         except (TypeError, RuntimeError) as error:
             raise ConfigError(f"An annotation of the task {self._name!r} cannot be an {what} ({error})") from error
 
@@ -75,7 +78,7 @@ class Arguments:
             if parameter.kind not in (*_STARRED, inspect.Parameter.KEYWORD_ONLY):
                 return parameter.name
         raise ConfigError(
-            f"The task {self._name!r} takes no argument, so it cannot take the result before it in a flow"
+            f"The task {self._name!r} takes no argument, so it cannot take the result before it in a plan"
         )
 
     def check(self) -> None:
@@ -85,7 +88,7 @@ class Arguments:
 
     def pack(self, args: tuple[Any, ...], options: dict[str, Any]) -> bytes:
         """The stored text of a call; refused if the function would not take it."""
-        payload = codec.encode(self._bound(args, options), hook=foreign.plain)
+        payload = codec.encode(self._bound(args, options), hook=json_hooks.plain)
         try:
             self._decoder.decode(payload)
         except msgspec.ValidationError as error:
@@ -119,7 +122,7 @@ class Arguments:
     def pack_result(self, value: object) -> bytes | None:
         """The stored text of a result; nothing for no value."""
         try:
-            return None if value is None else codec.encode(value, hook=foreign.plain)
+            return None if value is None else codec.encode(value, hook=json_hooks.plain)
         except InvalidArguments as error:
             raise InvalidResult(self._name, error.why) from error
 

@@ -1,11 +1,11 @@
 """Jobs of a queue that are handled several at a time, each with a verdict of its own."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, overload
 
-from packhorse.engine.context import Context
-from packhorse.engine.signals import Failed, Retry
-from packhorse.jobs.view import Job, of_lease
+from packhorse.engine.attempt import Attempt
+from packhorse.engine.signals import Fail, Retry
+from packhorse.jobs.job import Job, readable
 from packhorse.model.duration import Duration
 
 Handler = Callable[["Batch"], Coroutine[Any, Any, None]]
@@ -14,8 +14,8 @@ Handler = Callable[["Batch"], Coroutine[Any, Any, None]]
 class Message:
     """One job of a batch. The first verdict counts, and is on its way to the store at once."""
 
-    def __init__(self, ctx: Context) -> None:
-        self._ctx, self._job = ctx, of_lease(ctx.lease)
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt, self._job = attempt, readable(attempt.lease)
 
     @property
     def job(self) -> Job:
@@ -40,24 +40,24 @@ class Message:
     @property
     def cancelled(self) -> bool:
         """Whether somebody called the job off, or another worker has it by now."""
-        return self._ctx.cancelled
+        return self._attempt.stop_cause is not None
 
     @property
     def settled(self) -> bool:
         """Whether it has its verdict."""
-        return self._ctx.ended
+        return self._attempt.ended
 
     def done(self) -> None:
         """It worked."""
-        self._ctx.conclude(None)
+        self._attempt.conclude(None)
 
     def retry(self, delay: Duration | None = None) -> None:
         """Try it again, after this delay or by its backoff."""
-        self._ctx.conclude(Retry(delay))
+        self._attempt.conclude(Retry(delay))
 
     def dead(self, why: str = "") -> None:
         """It failed for good."""
-        self._ctx.conclude(Failed(why))
+        self._attempt.conclude(Fail(why))
 
 
 class Batch(Sequence[Message]):
@@ -78,12 +78,3 @@ class Batch(Sequence[Message]):
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)
-
-
-def together(handler: Handler) -> Callable[[Sequence[Context]], Awaitable[None]]:
-    """The handler as a worker calls it."""
-
-    async def call(ctxs: Sequence[Context]) -> None:
-        await handler(Batch([Message(ctx) for ctx in ctxs]))
-
-    return call

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from packhorse.jobs.handle import last_words
-from packhorse.jobs.view import Job, moment
+from packhorse.jobs.job import Job, moment
 from packhorse.model.job import Failure, State
 from packhorse.model.queue import QueueStats
 from packhorse.model.reason import WaitReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 
 
-def explain(job: Job, queue: QueueStats | None, workers: Sequence[Worker], now: int) -> str:
+def explain(job: Job, queue: QueueStats | None, workers: Sequence[WorkerInfo], now: int) -> str:
     """What a job waits for, where it runs or how it ended."""
     stored = job.stored
     match stored.state:
@@ -29,7 +29,7 @@ def explain(job: Job, queue: QueueStats | None, workers: Sequence[Worker], now: 
             return f"It was cancelled at {_moment(stored.since)}{words}: `packhorse jobs replay {job.id}` runs it after all."
         case State.DEAD:
             what = error(job.failures[-1]) if job.failures else stored.detail or "no error was noted"
-            return f"It is dead as {stored.reason} ({what}): mend the cause, then `packhorse jobs replay {job.id}`."
+            return f"It is dead as {stored.reason} ({what}): repair the cause, then `packhorse jobs replay {job.id}`."
 
 
 def error(failure: Failure) -> str:
@@ -44,7 +44,7 @@ def _scheduled(job: Job, now: int) -> str:
     return f"{again} in {length(job.stored.since - now)}, at {_moment(job.stored.since)}."
 
 
-def _ready(job: Job, queue: QueueStats | None, workers: Sequence[Worker]) -> str:
+def _ready(job: Job, queue: QueueStats | None, workers: Sequence[WorkerInfo]) -> str:
     if queue is not None and queue.paused:
         return f"The queue {job.queue} is paused: `packhorse queues resume {job.queue}`."
     serving = [worker for worker in workers if job.queue in worker.queues]
@@ -54,7 +54,7 @@ def _ready(job: Job, queue: QueueStats | None, workers: Sequence[Worker]) -> str
     return f"It waits for its turn: {ready} ready in the queue {job.queue}, {len(serving)} workers serve it."
 
 
-def _running(job: Job, workers: Sequence[Worker], now: int) -> str:
+def _running(job: Job, workers: Sequence[WorkerInfo], now: int) -> str:
     stored = job.stored
     ran = f"It has been running for {length(now - stored.since)}"
     until = f"its lease runs out at {_moment(stored.until or 0)}"
@@ -76,7 +76,7 @@ def _waiting(job: Job) -> str:
         case WaitReason.LANE:
             return f"Another job of the key {stored.lane} is before it: `packhorse jobs ls --key {stored.lane}`."
         case WaitReason.UNROUTABLE:
-            return f"No worker that looked at it knows the task {job.task}: start one that does, or mend the name."
+            return f"No worker that looked at it knows the task {job.task}: start one that does, or correct the name."
         case WaitReason.INTERVENTION:
             return f"It waits for a person to look; then `packhorse jobs cancel {job.id}` or replay it.{_detail(job)}"
         case _:

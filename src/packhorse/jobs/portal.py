@@ -87,7 +87,7 @@ class Portal:
             started.fail(error)
 
     def _check(self) -> None:
-        """Refuse where blocking would do harm, or where nobody would answer."""
+        """Refuse a call that would block an event loop, or that no thread would answer."""
         main = threading.main_thread()
         if sys.is_finalizing() or (not main.is_alive() and main.ident == threading.get_ident()):
             raise ConfigError("The interpreter is ending and runs no more calls: make this one before the program ends")
@@ -162,7 +162,7 @@ class _Call(Generic[T]):
         self._task.add_done_callback(self._tell)
 
     def give_up(self) -> None:
-        """End it, on the loop: nobody waits for it any more."""
+        """Cancel the task on the loop, because its caller no longer waits."""
         if self._task is None:
             self._coroutine.close()
         else:

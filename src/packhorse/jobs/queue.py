@@ -1,22 +1,21 @@
-"""A named line of jobs: what is said about all of them, and what can be done to the line as a whole."""
+"""A queue by its name: options of its jobs, and actions on all of them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from packhorse.engine.registry import Batching
-from packhorse.jobs import sending
 from packhorse.jobs.batch import Handler
-from packhorse.jobs.call import NO_WISH, Call, Said, Wish, wish
-from packhorse.jobs.handle import JobHandle
-from packhorse.jobs.options import NOTHING, Options
-from packhorse.jobs.view import Job
-from packhorse.model import caps, codec
+from packhorse.jobs.call import Call
+from packhorse.jobs.handle import JobHandle, unpack_plain
+from packhorse.jobs.job import Job
+from packhorse.jobs.options import NO_CALL_OPTIONS, NO_OPTIONS, CallKeywords, CallOptions, JobOptions, call_options
+from packhorse.model import codec, limits
 from packhorse.model.duration import Duration, micros
 from packhorse.model.job import State
 from packhorse.model.page import Filter
 
 if TYPE_CHECKING:
-    from packhorse.jobs.desk import Desk
+    from packhorse.jobs.client import Client
     from packhorse.jobs.registry import AppRegistry
 
 SWEEPS = 10  # a producer that is faster than a sweep must not keep it going
@@ -25,47 +24,52 @@ F = TypeVar("F", bound=Callable[[Job], Any])
 B = TypeVar("B", bound=Handler)
 
 
-class Named:
+class RemoteTask:
     """A task known by its name alone: it may be another service's."""
 
-    def __init__(self, desk: "Desk", name: str, queue: str) -> None:
-        caps.name("task", name)
-        self.desk, self.name, self.wish, self.options = desk, name, Wish(queue=queue), NOTHING
+    options: JobOptions = NO_OPTIONS
+
+    def __init__(self, client: "Client", name: str, queue: str) -> None:
+        limits.name("task", name)
+        self.client, self.name, self.call_options = client, name, CallOptions(queue=queue)
 
     def unpack_result(self, result: bytes | None) -> Any:
-        """A result whose type nobody knows here."""
-        return self.desk.plain_result(result)
+        """Decode a result whose type is not known here."""
+        return unpack_plain(result)
 
 
 class Queue:
     """One queue of an app."""
 
-    def __init__(self, desk: "Desk", registry: "AppRegistry", name: str) -> None:
-        caps.name("queue", name)
+    def __init__(self, client: "Client", registry: "AppRegistry", name: str) -> None:
+        limits.name("queue", name)
         self.name = name
-        self._desk, self._registry = desk, registry
+        self._client, self._registry = client, registry
 
     @property
-    def options(self) -> Options:
-        """What is said about its jobs."""
-        return self._desk.queues.get(self.name, NOTHING)
+    def options(self) -> JobOptions:
+        """Options of its jobs."""
+        return self._client.builder.levels.of_queue(self.name)
 
-    def call(self, task: str, data: Mapping[str, Any] | None = None, **said: Unpack[Said]) -> Call[Any]:
+    def call(self, task: str, data: Mapping[str, Any] | None = None, **options: Unpack[CallKeywords]) -> Call[Any]:
         """A call of a task by its name, with plain data; options as in ``task.using``."""
         payload = codec.encode(dict(data or {}))
-        return Call(Named(self._desk, task, self.name), payload, wish(**said) if said else NO_WISH)
+        remote = RemoteTask(self._client, task, self.name)
+        return Call(remote, payload, call_options(**options) if options else NO_CALL_OPTIONS)
 
-    async def enqueue(self, task: str, data: Mapping[str, Any] | None = None, **said: Unpack[Said]) -> JobHandle[Any]:
+    async def enqueue(
+        self, task: str, data: Mapping[str, Any] | None = None, **options: Unpack[CallKeywords]
+    ) -> JobHandle[Any]:
         """Store a job for a task by its name: another service's, or one whose name is only known now."""
-        return await sending.enqueue(self.call(task, data, **said))
+        return await self._client.enqueue(self.call(task, data, **options))
 
     def handler(self, function: F) -> F:
         """Give this function the jobs of the queue that no task is registered for."""
-        self._registry.add_handler(self.name, function, NOTHING)
+        self._registry.add_handler(self.name, function)
         return function
 
     def batch(self, *, size: int = 10, wait: Duration = 5) -> Callable[[B], B]:
-        """Give a function the jobs of the queue several at a time: so many, or what is there after so long."""
+        """Give a function the jobs of the queue in batches: ``size`` jobs, or those that are ready after ``wait``."""
 
         def register(function: B) -> B:
             self._registry.add_batch(self.name, function, Batching(size, micros(wait, "wait")))
@@ -74,24 +78,24 @@ class Queue:
         return register
 
     async def pause(self) -> None:
-        """Give no more jobs to workers; what runs goes on, and jobs can be enqueued."""
-        await (await self._desk.store()).queues.pause([self.name])
+        """Give workers no more jobs; running jobs go on, and jobs can be enqueued."""
+        await (await self._client.store()).queues.pause([self.name])
 
     async def resume(self) -> None:
         """Give jobs to workers again."""
-        await (await self._desk.store()).queues.resume([self.name])
+        await (await self._client.store()).queues.resume([self.name])
 
     async def counts(self) -> dict[str, int]:
-        """How many jobs stand in each state."""
-        counts = (await (await self._desk.store()).jobs.count()).get(self.name, {})
+        """Count the jobs of the queue in each state."""
+        counts = (await (await self._client.store()).jobs.count()).get(self.name, {})
         return {state.value: counts.get(state, 0) for state in State}
 
-    async def drain(self) -> int:
-        """Cancel all that is not running and has not ended, and say how many that were."""
+    async def cancel_pending(self) -> int:
+        """Cancel all jobs that have not started, and return how many were cancelled."""
         return await self._sweep(self._cancel, State.WAITING, State.SCHEDULED, State.READY)
 
     async def purge(self) -> int:
-        """Remove all jobs, ended and running ones too, and say how many that were."""
+        """Remove all jobs, ended and running ones too, and return how many were removed."""
         return await self._sweep(self._drop, State.WAITING, *(state for state in State if state is not State.WAITING))
 
     async def _sweep(self, act: Callable[[list[bytes]], Awaitable[int]], *states: State) -> int:
@@ -107,21 +111,23 @@ class Queue:
         return total
 
     async def _sweep_state(self, act: Callable[[list[bytes]], Awaitable[int]], state: State) -> int:
-        jobs, total = (await self._desk.store()).jobs, 0
+        jobs, total = (await self._client.store()).jobs, 0
         cursor: str | None = None
         while True:
-            page = await jobs.find(Filter(queue=self.name, state=state), limit=caps.ITEMS, cursor=cursor)
+            page = await jobs.find(
+                Filter(queue=self.name, state=state), limit=limits.ITEMS, cursor=cursor, bodies=False
+            )
             total += await act([job.id for job in page.items]) if page.items else 0
             cursor = page.cursor
             if cursor is None:
                 return total
 
     async def _cancel(self, jobs: list[bytes]) -> int:
-        states = await (await self._desk.store()).jobs.cancel(jobs)
+        states = await (await self._client.store()).jobs.cancel(jobs)
         return sum(state is State.CANCELLED for state in states)
 
     async def _drop(self, jobs: list[bytes]) -> int:
-        return sum(await (await self._desk.store()).jobs.drop(jobs))
+        return sum(await (await self._client.store()).jobs.drop(jobs))
 
     def __repr__(self) -> str:
         return f"<queue {self.name}>"

@@ -6,55 +6,53 @@ from typing import Any
 
 import msgspec
 
-from packhorse.engine.context import current
 from packhorse.engine.policy import Policy
-from packhorse.engine.registry import Arguments, Batching, Entry, Registry, Run
+from packhorse.engine.registry import Batching, Entry, Registry, Run
 from packhorse.errors import ConfigError
-from packhorse.jobs import envelope
-from packhorse.jobs.batch import together
-from packhorse.jobs.desk import Desk
-from packhorse.jobs.gather import GATHER, Deliveries
-from packhorse.jobs.gather import entry as gather_entry
-from packhorse.jobs.options import NOTHING, Options, over
+from packhorse.jobs.children import COLLECT, ChildResults
+from packhorse.jobs.children import entry as collect_entry
+from packhorse.jobs.client import Client
+from packhorse.jobs.handlers import call_of_batch, call_of_handler, no_arguments
+from packhorse.jobs.metadata import NO_METADATA, metadata_of
+from packhorse.jobs.options import NO_OPTIONS, JobOptions
 from packhorse.jobs.task import Task
-from packhorse.jobs.view import of_lease
 from packhorse.stores.contract import Store
 
 
 class AppRegistry(Registry):
     """Finds what runs a job of a queue: the task of that name, else the queue's handler.
 
-    What is said about attempts differs from queue to queue, so an entry is made for each pair, once.
+    Options of attempts differ from queue to queue, so an entry is made for each pair, once.
     """
 
-    def __init__(self, desk: Desk, store: Callable[[], Store]) -> None:
+    def __init__(self, client: Client, store: Callable[[], Store]) -> None:
         super().__init__()
-        self._desk, self._store = desk, store
+        self._levels, self._store = client.builder.levels, store
         self._tasks: dict[str, Task[..., Any]] = {}
         self._handlers: dict[str, Entry] = {}
         self._batches: dict[str, Entry] = {}
-        self._gather, self._fetch = gather_entry(desk), Deliveries(desk)
+        self._collect, self._fetch = collect_entry(client), ChildResults(client)
         self._found: dict[tuple[str, str], Entry] = {}
 
     def add_task(self, task: Task[..., Any]) -> None:
         """Make a task known; one that wants a transaction is refused where the store has none."""
         if task.transaction is not None:
             task.transaction.check(self._store())
-        self.add(task.entry(NOTHING))
+        self.add(task.entry(NO_OPTIONS))
         self._tasks |= dict.fromkeys((task.name, *task.aliases), task)
         self._found = {}
 
-    def add_handler(self, queue: str, function: Callable[..., Any], said: Options) -> None:
-        """Let a function have all jobs of a queue that no task is there for."""
+    def add_handler(self, queue: str, function: Callable[..., Any]) -> None:
+        """Let a function have all jobs of a queue that have no task of their own."""
         if queue in self._handlers:
             raise ConfigError(f"The queue {queue!r} has a handler already: match on job.task inside it")
         coroutine = inspect.iscoroutinefunction(function)
         self._handlers[queue] = Entry(
             name=f"handler of {queue}",
-            call=_with_job(function, coroutine=coroutine),
+            call=call_of_handler(function),
             run=Run.ASYNC if coroutine else Run.THREAD,
-            policy=over(said, self._desk.queues.get(queue, NOTHING), self._desk.app).policy(),
-            decode=_nothing,
+            policy=self._levels.merged(queue).policy(),
+            decode=no_arguments,
             tune=tuned,
         )
         self._found = {}
@@ -67,8 +65,8 @@ class AppRegistry(Registry):
             raise ConfigError(f"The queue {queue!r} has a batch handler already: match on message.task inside it")
         self._batches[queue] = Entry(
             name=f"batches of {queue}",
-            call=together(function),
-            policy=over(self._desk.queues.get(queue, NOTHING), self._desk.app).policy(),
+            call=call_of_batch(function),
+            policy=self._levels.merged(queue).policy(),
             tune=tuned,
             batching=batching,
         )
@@ -89,23 +87,23 @@ class AppRegistry(Registry):
         return self._found.get((task, queue)) or self._look(task, queue)
 
     def _look(self, name: str, queue: str) -> Entry | None:
-        if name == GATHER:
-            return self._gather
+        if name == COLLECT:
+            return self._collect
         if queue in self._batches:
             return self._batches[queue]
         task = self._tasks.get(name)
         if task is None:
             return self._handlers.get(queue)
-        said = over(task.options, self._desk.queues.get(queue, NOTHING), self._desk.app)
-        found = msgspec.structs.replace(task.entry(said), tune=tuned, fetch=self._fetch)
+        options = self._levels.merged(queue, task.options)
+        found = msgspec.structs.replace(task.entry(options), tune=tuned, fetch=self._fetch)
         self._found[name, queue] = found  # tasks of the app only: other names may be made from data, and never end
         return found
 
     @property
     def queues(self) -> tuple[str, ...]:
         """Every queue that a task, a handler or the app names."""
-        named = [task.wish.queue for task in self._tasks.values() if task.wish.queue is not None]
-        return tuple(dict.fromkeys((*named, *self._handlers, *self._batches, *self._desk.queues)))
+        named = [task.call_options.queue for task in self._tasks.values() if task.call_options.queue is not None]
+        return tuple(dict.fromkeys((*named, *self._handlers, *self._batches, *self._levels.queues)))
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -119,24 +117,10 @@ class AppRegistry(Registry):
 
 
 def tuned(policy: Policy, headers: bytes) -> Policy:
-    """The policy with what was said about this one call."""
-    own = envelope.own(headers)
-    if own is envelope.NONE or not own.options:
+    """Change the policy by the options of one call."""
+    metadata = metadata_of(headers)
+    if metadata is NO_METADATA or not metadata.options:
         return policy
-    said = own.options
-    fields = {name: getattr(said, name) for name in Options.__struct_fields__ if name != "priority"}
+    options = metadata.options
+    fields = {name: getattr(options, name) for name in JobOptions.__struct_fields__ if name != "priority"}
     return msgspec.structs.replace(policy, **{name: value for name, value in fields.items() if value is not None})
-
-
-def _with_job(function: Callable[..., Any], *, coroutine: bool) -> Callable[..., Any]:
-    if coroutine:
-
-        async def handle() -> Any:
-            return await function(of_lease(current().lease))
-
-        return handle
-    return lambda: function(of_lease(current().lease))
-
-
-def _nothing(_payload: bytes) -> Arguments:
-    return (), {}

@@ -4,14 +4,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, overload
 
-from packhorse.engine.context import current_or_none
+from packhorse.engine.attempt import current_attempt_or_none
 from packhorse.engine.judge import judge
 from packhorse.engine.policy import Kinds, Policy
 from packhorse.model.backoff import Backoff, exponential
-from packhorse.model.chance import SYSTEM_CHANCE
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.lease import Lease
 from packhorse.model.outcome import Again
+from packhorse.model.randomness import SYSTEM_RANDOMNESS
 
 R = TypeVar("R")
 
@@ -49,17 +49,18 @@ class Retrying:
             await self._clock.sleep(pause)
 
     def _pause(self, error: Exception, attempt: int) -> int | None:
-        """How long to wait before the next try; None if there is none, or the job would be over by then."""
+        """Return the time until the next attempt; None if there is no other, or if the job times out before it."""
         lease = Lease(
             id=bytes(16), token=bytes(16), until=0, task="", queue="", payload=b"", headers=b"{}",
-            priority=0, attempt=attempt, lost=0, born=0,
+            priority=0, attempt=attempt, lost=0, enqueued_at=0,
         )  # fmt: skip
-        chance, now = SYSTEM_CHANCE(), self._clock.now()
+        chance, now = SYSTEM_RANDOMNESS(), self._clock.now()
         outcome = judge(self._policy, lease, error, stopped=None, chance=chance, now=now)
         if not isinstance(outcome, Again):
             return None
-        ctx = current_or_none()
-        if ctx is not None and ctx.deadline is not None and self._clock.steady() + outcome.delay >= ctx.deadline:
+        running = current_attempt_or_none()
+        deadline = None if running is None else running.deadline
+        if deadline is not None and self._clock.steady() + outcome.delay >= deadline:
             return None
         return outcome.delay
 
@@ -96,7 +97,7 @@ async def retrying(
     dead_on: Kinds = (),
     **options: Any,
 ) -> Any:
-    """Call a function by the rules that jobs are retried by: three tries, 2 and 4 seconds apart, unless said otherwise.
+    """Call a function by the rules that jobs are retried by: by default three tries, 2 and 4 seconds apart.
 
     Inside a job it never waits past the job's own time: then the last error is raised at once.
     """

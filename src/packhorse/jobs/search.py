@@ -1,21 +1,27 @@
-"""Looking for jobs, in the words people use."""
+"""Find jobs by filters as users write them."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packhorse.errors import InvalidOption
-from packhorse.jobs.view import Job
+from packhorse.jobs.job import Job
+from packhorse.model import limits
 from packhorse.model.job import State
-from packhorse.model.page import Filter
+from packhorse.model.page import Filter, Page
 from packhorse.model.reason import DeadReason, WaitReason
 
+if TYPE_CHECKING:
+    from packhorse.jobs.client import Client
+
+PAGE_SIZE = 500
 _REASONS: dict[str, WaitReason | DeadReason] = {reason.value: reason for reason in (*WaitReason, *DeadReason)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Which jobs are looked for. ``header`` is a name and a value, ``error`` a part of the type or message of a failure."""
+    """Filters of jobs. ``header`` is a name and a value, ``error`` a part of the type or message of a failure."""
 
     queue: str | None = None
     task: str | None = None
@@ -25,18 +31,18 @@ class Search:
     tenant: str | None = None
     header: tuple[str, Any] | None = None
     error: str | None = None
-    since: datetime | None = None
+    enqueued_after: datetime | None = None
 
     @property
     def filter(self) -> Filter:
-        """What the store is asked for."""
-        state, reason, since = self.state, self.reason, self.since
+        """The part of the filters that the store applies; a wrong value is refused."""
+        state, reason, after = self.state, self.reason, self.enqueued_after
         if state is not None and state not in list(State):
-            raise InvalidOption("state", state, f"say one of {', '.join(State)}")
+            raise InvalidOption("state", state, f"give one of {', '.join(State)}")
         if reason is not None and reason not in _REASONS:
-            raise InvalidOption("reason", reason, f"say one of {', '.join(_REASONS)}")
-        if since is not None and since.tzinfo is None:
-            raise InvalidOption("since", since, "give a datetime that has a time zone")
+            raise InvalidOption("reason", reason, f"give one of {', '.join(_REASONS)}")
+        if after is not None and after.tzinfo is None:
+            raise InvalidOption("enqueued_after", after, "give a datetime that has a time zone")
         return Filter(
             queue=self.queue,
             task=self.task,
@@ -44,8 +50,30 @@ class Search:
             reason=None if reason is None else _REASONS[reason],
             lane=self.key,
             tenant=self.tenant,
-            born_since=None if since is None else round(since.timestamp() * 1_000_000),
+            enqueued_since=None
+            if after is None
+            else min(max(0, round(after.timestamp() * 1_000_000)), limits.MAX_TIME_US),
         )
+
+    async def page(self, client: "Client", limit: int, cursor: str | None) -> Page[Job]:
+        """Find a page of jobs."""
+        page = await (await client.store()).jobs.find(self.filter, limit=limit, cursor=cursor)
+        found = [Job(stored) for stored in page.items]
+        return Page(tuple(job for job in found if self.fits(job)), page.cursor)
+
+    def jobs(self, client: "Client") -> AsyncIterator[Job]:
+        """Find all jobs, page by page; a wrong filter is refused at once."""
+        _ = self.filter
+        return self._jobs(client)
+
+    async def _jobs(self, client: "Client") -> AsyncIterator[Job]:
+        cursor: str | None = None
+        while True:
+            page = await self.page(client, PAGE_SIZE, cursor)
+            for job in page.items:
+                yield job
+            if (cursor := page.cursor) is None:
+                return
 
     @property
     def sifted(self) -> bool:

@@ -8,9 +8,8 @@ from typing import Any, Literal, TypedDict, get_args
 import msgspec
 
 from packhorse.errors import InvalidSchedule
-from packhorse.jobs.call import Wish
-from packhorse.jobs.options import NOTHING, Options
-from packhorse.model import caps
+from packhorse.jobs.options import NO_OPTIONS, CallOptions, JobOptions, check_names
+from packhorse.model import limits
 from packhorse.model.cron import EPOCH, Cron, Fold, Gap
 from packhorse.model.duration import Duration, micros
 from packhorse.model.rule import Every, Rule, before, starting, upcoming, zoned
@@ -25,15 +24,19 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """One moment of a schedule, as its handler gets it: the logical time, whatever the clock says when it runs."""
 
     schedule: str
+    """The name of the schedule."""
     at: datetime
+    """The moment, in UTC."""
     previous: datetime | None = None
+    """The last tick before it that had a run, or None."""
     cron: str
+    """The rule as text."""
     zone: str = "UTC"
+    """The name of its zone."""
 
 
-class What(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a schedule runs: a task by its name, with what was said about the call. ``takes`` is the parameter that gets
-    the tick."""
+class ScheduleTarget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a schedule runs: a task by its name, with the options of the call. ``takes`` is the parameter that gets the tick."""
 
     task: str
     queue: str | None = None
@@ -42,40 +45,51 @@ class What(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str | None = None
     tenant: str | None = None
     user: str | None = None
-    correlation: str | None = None
+    correlation_id: str | None = None
     headers: dict[str, Any] = {}
-    options: Options = NOTHING
+    job: JobOptions = NO_OPTIONS
 
-    def wish(self, **said: Any) -> Wish:
-        """What is said about one run."""
+    def call_options(self, **options: Any) -> CallOptions:
+        """Give the options of one run."""
         mine = {
             name: getattr(self, name) for name in self.__struct_fields__ if name not in ("task", "payload", "takes")
         }
-        return Wish(**{**mine, **said, "headers": {**self.headers, **said.get("headers", {})}})
+        return CallOptions(**{**mine, **options, "headers": {**self.headers, **options.get("headers", {})}})
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One rule with what it runs. Times are UTC, lengths microseconds.
-
-    ``source`` is the module that declared it and ``app`` the app that did, None if it was put at run time. ``last`` is the
-    tick that fired last.
-    """
+    """One rule with what it runs. Times are UTC, lengths microseconds."""
 
     name: str
+    """Its name."""
     rule: Rule
-    what: What
+    """When it fires."""
+    what: ScheduleTarget
+    """The task it runs, and with what."""
     start: datetime | None = None
+    """Before it nothing fires; None for no start."""
     end: datetime | None = None
+    """After it nothing fires; None for no end."""
     jitter: int = 0
+    """By how much a run may be later than its tick, at most."""
     catch_up: CatchUp = "latest"
+    """Which missed ticks are made up for."""
     overlap: Overlap = "skip"
+    """What happens at a tick while the run before it goes on."""
     expect_within: int | None = None
+    """How long after its tick a run should have ended; None for any time."""
     release: str | None = None
+    """The release that declared it."""
     source: str | None = None
+    """The module that declared it; None if it was put at run time."""
     app: str | None = None
+    """The app that declared it; None if it was put at run time."""
     paused: bool = False
+    """Whether somebody paused it."""
     disabled: bool = False
+    """Whether it is no longer declared."""
     last: datetime | None = None
+    """The tick that fired last."""
 
     @property
     def zone(self) -> str:
@@ -116,8 +130,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Policies(TypedDict, total=False):
-    """What can be said about a schedule besides its rule. Runs do not overlap: unless something else is said one that
-    would is skipped, or with ``catch_up="all"`` queued."""
+    """Options of a schedule besides its rule. Runs do not overlap by default: a tick during a run is skipped, or queued
+    with ``catch_up="all"``."""
 
     start: datetime | None
     end: datetime | None
@@ -129,7 +143,13 @@ class Policies(TypedDict, total=False):
     expect_within: Duration | None
 
 
-def checked(
+def checked(options: Policies) -> tuple[dict[str, Any], dict[str, str]]:
+    """Check options, and split them: those of the schedule, and those of its rule if that is a cron rule."""
+    check_names(options, Policies.__annotations__)
+    return _checked(**options)
+
+
+def _checked(
     *,
     start: datetime | None = None,
     end: datetime | None = None,
@@ -140,7 +160,6 @@ def checked(
     fold: Fold = "first",
     expect_within: Duration | None = None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Policies as people write them: those of a schedule, and those of its rule if that is by the clock."""
     if overlap is None:
         overlap = "queue" if catch_up == "all" else "skip"
     for what, word, words in (
@@ -153,12 +172,12 @@ def checked(
             raise InvalidSchedule(f"{what}={word!r}", f"it is one of {', '.join(words)}")
     start, end = None if start is None else starting(start), None if end is None else zoned("end", end)
     if start is not None and end is not None and end < start:
-        raise InvalidSchedule(f"end={end}", "it lies before the start")
+        raise InvalidSchedule(f"end={end}", "it is before the start")
     if catch_up == "all" and overlap == "skip":
-        raise InvalidSchedule('overlap="skip"', 'with catch_up="all" all but one would be skipped: say queue or allow')
+        raise InvalidSchedule('overlap="skip"', 'with catch_up="all" all but one would be skipped: give queue or allow')
     within = None if expect_within is None else micros(expect_within)
-    said: dict[str, Any] = {"jitter": micros(jitter), "catch_up": catch_up, "overlap": overlap, "expect_within": within}
-    return {**said, "start": start, "end": end}, {"gap": gap, "fold": fold}
+    stored = {"jitter": micros(jitter), "catch_up": catch_up, "overlap": overlap, "expect_within": within}
+    return {**stored, "start": start, "end": end}, {"gap": gap, "fold": fold}
 
 
 def ruled(rule: Rule, by_clock: dict[str, str]) -> Rule:
@@ -182,7 +201,7 @@ def names(name: str, rules: Sequence[Rule]) -> list[str]:
     if len(set(named)) < len(named):
         raise InvalidSchedule(name, "it has the same rule twice")
     for one in named:
-        caps.name("schedule", one)
+        limits.name("schedule", one)
     return named
 
 

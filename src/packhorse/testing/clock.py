@@ -1,14 +1,14 @@
-"""A clock that the test turns."""
+"""A clock that a test sets."""
 
 import asyncio
 
-START = 1_700_000_000_000_000
+START_US = 1_700_000_000_000_000
 
 
 class TurnedClock:
-    """Stands still until it is turned; sleepers wake when their moment has come."""
+    """A clock that stays at one time until ``turn`` or ``to`` moves it on; sleepers wake when it has passed their time."""
 
-    def __init__(self, now: int = START) -> None:
+    def __init__(self, now: int = START_US) -> None:
         self._now, self._behind = now, 0
         self._turned = asyncio.Event()
 
@@ -27,11 +27,11 @@ class TurnedClock:
             await self._turned.wait()
 
     def turn(self, duration: int) -> None:
-        """Let microseconds pass."""
+        """Move the clock on by microseconds."""
         self.to(self._now + duration)
 
     def to(self, moment: int) -> None:
-        """Make it this moment; the clock does not go back."""
+        """Set the clock to this time in microseconds; it does not go back."""
         self._now = max(self._now, moment + self._behind)
         turned, self._turned = self._turned, asyncio.Event()
         turned.set()

@@ -9,9 +9,21 @@ import msgspec
 from packhorse.errors import OutcomeUnknown, StoreUnavailable
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.model.finding import Finding
-from packhorse.model.layout import Step
+from packhorse.model.layout import MigrationStep
 from packhorse.model.lease import Exchange
-from packhorse.stores.contract import Fleet, Jobs, Leaving, Queues, Records, Store, Streams, Topic, Transaction
+from packhorse.stores.contract import (
+    Fleet,
+    Jobs,
+    ParkedClaims,
+    Queues,
+    Records,
+    Store,
+    Streams,
+    Topic,
+    Transaction,
+    WorkHint,
+    WorkListener,
+)
 
 
 class DropRequest(msgspec.Struct, frozen=True):
@@ -34,20 +46,20 @@ class DelayReply(msgspec.Struct, frozen=True):
     duration: int
 
 
-class Fail(msgspec.Struct, frozen=True):
-    """The store refuses the call with this error and does nothing."""
+class RaiseError(msgspec.Struct, frozen=True):
+    """The store does nothing, and the call raises this error."""
 
     error: Exception
 
 
-Fault = DropRequest | DropReply | Delay | DelayReply | Fail
+Fault = DropRequest | DropReply | Delay | DelayReply | RaiseError
 Decide = Callable[[str, tuple[Any, ...]], Fault | None]
 
 
 class Faulty:
     """A store in front of another. ``decide`` is asked at every call, with its name (``jobs.exchange``) and arguments.
 
-    It is asked for every hint too, as ``wakes``: ``Fail`` ends the listener with its error, any other fault loses the hint.
+    It is asked for every hint too, as ``wakes``: ``RaiseError`` ends the listener with its error, any other fault loses the hint.
     """
 
     def __init__(self, store: Store, decide: Decide, *, clock: Clock = SYSTEM) -> None:
@@ -70,7 +82,7 @@ class Faulty:
         """Bring the layout up to date."""
         return await self._store.migrate()
 
-    async def steps(self) -> list[Step]:
+    async def steps(self) -> list[MigrationStep]:
         """Answer the steps of the layout, or not."""
         return list(await self.call("steps", self._store.steps))
 
@@ -86,26 +98,33 @@ class Faulty:
         """Tidy up, or not."""
         return list(await self.call("maintain", self._store.maintain))
 
-    def twin(self) -> "Faulty":
+    def clone(self) -> "Faulty":
         """Answer a second store of the same place, with the same faults."""
-        return Faulty(self._store.twin(), self._decide, clock=self._clock)
+        return Faulty(self._store.clone(), self._decide, clock=self._clock)
 
     def transaction(self, limit: int) -> Transaction:
         """Answer a transaction whose calls go wrong, as ``transaction.settle``."""
         return cast(Transaction, _Transaction(self, self._store.transaction(limit)))
 
-    async def wakes(
-        self, topic: Topic, leaving: Leaving | None = None, worker: bytes | None = None
-    ) -> AsyncIterator[Exchange | None]:
+    async def wakes(self, topic: Topic) -> AsyncIterator[None]:
         """Yield the store's hints, or not."""
-        heard = cast(AsyncGenerator[Exchange | None, None], self._store.wakes(topic, leaving, worker))
-        async with aclosing(heard) as hints:
-            async for hint in hints:
-                fault = self._decide("wakes", (topic,))
-                if isinstance(fault, Fail):
-                    raise fault.error
-                if fault is None:
-                    yield hint
+        async with aclosing(cast(AsyncGenerator[None, None], self._store.wakes(topic))) as hints:
+            async for _ in hints:
+                if not self.loses_hint(topic):
+                    yield
+
+    @property
+    def parked_claims(self) -> "ParkedClaims | None":
+        """The claims that wait at the store in front, if it has any."""
+        parking = self._store.parked_claims
+        return None if parking is None else _ParkedClaims(self, parking)
+
+    def loses_hint(self, topic: str) -> bool:
+        """Say whether a hint goes missing, or fail."""
+        fault = self._decide("wakes", (topic,))
+        if isinstance(fault, RaiseError):
+            raise fault.error
+        return fault is not None
 
     async def call(self, name: str, verb: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Call a verb of the store, with what goes wrong on the way."""
@@ -113,7 +132,7 @@ class Faulty:
         match fault:
             case DropRequest():
                 raise StoreUnavailable(f"The request for {name} was dropped on purpose")
-            case Fail(error):
+            case RaiseError(error):
                 raise error
             case Delay(duration):
                 await self._clock.sleep(duration)
@@ -137,6 +156,14 @@ class _Facet:
         async def call(*args: Any, **options: Any) -> Any:
             return await self._faulty.call(f"{self._name}.{verb}", real, *args, **options)
 
+        async def hints(stream: str) -> AsyncGenerator[None, None]:
+            async with aclosing(real(stream)) as found:
+                async for _ in found:
+                    if not self._faulty.loses_hint(stream):
+                        yield
+
+        if verb == "wakes":
+            return hints
         return real if verb == "within" else call  # what runs on the caller's own connection does not pass here
 
 
@@ -155,3 +182,27 @@ class _Transaction:
             return await self._faulty.call(f"transaction.{verb}", getattr(self._real, verb), *args)
 
         return call
+
+
+class _ParkedClaims:
+    """The claims that wait at the store in front."""
+
+    def __init__(self, faulty: Faulty, real: ParkedClaims) -> None:
+        self._faulty, self._real = faulty, real
+
+    def listener(self, worker: bytes) -> WorkListener:
+        return _WorkListener(self._faulty, self._real.listener(worker))
+
+
+class _WorkListener:
+    """A listener of the store in front; what it brings may be lost."""
+
+    def __init__(self, faulty: Faulty, real: WorkListener) -> None:
+        self._faulty, self._real = faulty, real
+        self.park = real.park
+
+    async def events(self) -> AsyncIterator[Exchange | WorkHint]:
+        async with aclosing(cast(AsyncGenerator[Exchange | WorkHint, None], self._real.events())) as events:
+            async for event in events:
+                if event is WorkHint.WAITING or not self._faulty.loses_hint(Topic.WORK):
+                    yield event

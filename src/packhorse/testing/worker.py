@@ -1,18 +1,18 @@
-"""Running jobs in a test: until nothing is left to do at this moment."""
+"""Run jobs in a test until no job is ready or due."""
 
 from collections.abc import Sequence
 
-from packhorse.engine.apart import OnLoop
-from packhorse.engine.attempt import Middleware
+from packhorse.engine.attempt_runner import Middleware
 from packhorse.engine.registry import Registry
-from packhorse.engine.settler import Deaths, untold
+from packhorse.engine.runners import LoopRunner
+from packhorse.engine.settlement_queue import DeadHook, no_effects
 from packhorse.engine.worker import Settings, Worker
 from packhorse.model.clock import SYSTEM, Clock
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 
 
-async def drain(
+async def run_until_idle(
     store: Store,
     registry: Registry,
     settings: Settings | None = None,
@@ -20,7 +20,7 @@ async def drain(
     clock: Clock = SYSTEM,
     telemetry: Telemetry | None = None,
     middleware: Sequence[Middleware] = (),
-    deaths: Deaths = untold,
+    on_dead: DeadHook = no_effects,
 ) -> None:
     """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled.
 
@@ -34,10 +34,10 @@ async def drain(
             settings,
             telemetry=telemetry,
             middleware=middleware,
-            deaths=deaths,
+            on_dead=on_dead,
             clock=clock,
             chance=_middle,
-            place=OnLoop,
+            place=LoopRunner,
         )
         async with worker:
             await worker.idle()
@@ -53,5 +53,5 @@ async def drain(
 
 
 def _middle() -> float:
-    """Tests want the same every time: no jitter."""
+    """Return the same number each time, so that backoffs have no jitter."""
     return 0.5

@@ -8,8 +8,8 @@ from packhorse.model.rule import Rule
 from packhorse.schedules.schedule import Policies
 
 if TYPE_CHECKING:
-    from packhorse.jobs.making import TaskMaker
-    from packhorse.schedules.book import Schedules
+    from packhorse.jobs.decorators import TaskMaker
+    from packhorse.schedules.registry import Schedules
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,9 +20,9 @@ class Scheduling:
     """Declares schedules for a task, or for a function that it makes one."""
 
     def __init__(
-        self, book: "Schedules", maker: "TaskMaker", rules: tuple[Rule, ...], name: str | None, said: Policies
+        self, schedules: "Schedules", maker: "TaskMaker", rules: tuple[Rule, ...], name: str | None, options: Policies
     ) -> None:
-        self._book, self._maker, self._rules, self._name, self._said = book, maker, rules, name, said
+        self._schedules, self._maker, self._rules, self._name, self._options = schedules, maker, rules, name, options
 
     @overload
     def __call__(self, function: T, /) -> T: ...
@@ -33,5 +33,5 @@ class Scheduling:
     def __call__(self, function: Callable[..., Any] | Task[..., Any], /) -> Any:
         """Declare the schedules; they are stored when a worker starts."""
         task: Task[..., Any] = function if isinstance(function, Task) else self._maker(function)
-        self._book.add(task, self._rules, self._name, self._said)
+        self._schedules.add(task, self._rules, self._name, self._options)
         return task

@@ -9,23 +9,23 @@ from msgspec.structs import replace
 from packhorse.errors import InvalidInput, InvalidSchedule, ScheduleNotFound
 from packhorse.jobs.call import Call
 from packhorse.jobs.handle import JobHandle
-from packhorse.jobs.options import over
-from packhorse.model import caps
+from packhorse.jobs.options import merged
+from packhorse.model import limits
 from packhorse.model.ids import new_id
 from packhorse.model.page import Page
 from packhorse.model.record import Record
 from packhorse.model.rule import Rule, ticks, zoned
-from packhorse.schedules.duty import Asides, fire_due
-from packhorse.schedules.firing import Unreadable, decoded, job_id, job_of, put
+from packhorse.schedules.duties import Asides, fire_due
+from packhorse.schedules.firing import UnreadableSchedule, decoded, job_id, job_of, put
 from packhorse.schedules.release import rank
-from packhorse.schedules.schedule import KIND, Policies, Schedule, What, checked, names, ruled, time_of
+from packhorse.schedules.schedule import KIND, Policies, Schedule, ScheduleTarget, checked, names, ruled, time_of
 from packhorse.schedules.watching import watch_runs
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
 if TYPE_CHECKING:
-    from packhorse.jobs.desk import Desk
+    from packhorse.jobs.client import Client
     from packhorse.jobs.task import Task
 
 TRIES = 100
@@ -34,23 +34,25 @@ TRIES = 100
 class Schedules:
     """The schedules of an app, by name."""
 
-    def __init__(self, desk: "Desk", *, release: str | None, telemetry: Telemetry, owner: Callable[[], str]) -> None:
-        self._desk, self._release, self._telemetry, self._owner = desk, release, telemetry, owner
+    def __init__(
+        self, client: "Client", *, release: str | None, telemetry: Telemetry, owner: Callable[[], str]
+    ) -> None:
+        self._client, self._release, self._telemetry, self._owner = client, release, telemetry, owner
         self._declared: dict[str, Schedule] = {}
         self._aside: Asides = {}
 
     # -- declaring
 
-    def add(self, task: "Task[..., Any]", rules: tuple[Rule, ...], name: str | None, said: Policies) -> None:
+    def add(self, task: "Task[..., Any]", rules: tuple[Rule, ...], name: str | None, options: Policies) -> None:
         """Remember what is declared in code; it is stored when a worker starts, or by ``declare``."""
-        policies, by_clock = checked(**said)
+        policies, by_clock = checked(options)
         parameters = task.arguments.names
         if len(parameters) > 1:
             raise InvalidSchedule(task.name, "its function takes more than the tick: give it one parameter, or none")
-        what = _what(task.later(), takes=parameters[0] if parameters else None)
+        what = _what(task.partial(), takes=parameters[0] if parameters else None)
         for each, rule in zip(names(name or task.name, rules), rules, strict=True):
             if each in self._declared:
-                raise InvalidSchedule(each, "there is another of this name: say name=")
+                raise InvalidSchedule(each, "another schedule has this name: set name=")
             source = task.function.__module__
             self._declared[each] = _made(
                 each, ruled(rule, by_clock), what, policies, release=self._release, source=source
@@ -85,7 +87,9 @@ class Schedules:
                 return new
             if rank(old.release) > rank(new.release):
                 if old.disabled or not old.same(new):
-                    self._telemetry.emit(Name.OUTRANKED, detail=f"{new.name} of {old.release} over {new.release}")
+                    self._telemetry.emit(
+                        EventName.DECLARATION_IGNORED, detail=f"{new.name} of {old.release} over {new.release}"
+                    )
                 return None
             if old.same(new) and not old.disabled and old.release == new.release:
                 return None
@@ -94,7 +98,7 @@ class Schedules:
         try:
             return await self._change(new.name, merged)
         except InvalidInput as error:  # what is stored cannot be read or used here; all others go on
-            self._telemetry.emit(Name.DUTY_FAILED, detail=f"declare {new.name}", error=error)
+            self._telemetry.emit(EventName.DUTY_FAILED, detail=f"declare {new.name}", error=error)
             return False
 
     async def _disable(self, which: Callable[[Schedule], bool]) -> list[str]:
@@ -111,10 +115,10 @@ class Schedules:
 
     # -- at run time
 
-    async def put(self, name: str, rule: Rule, call: Call[Any], **said: Unpack[Policies]) -> Schedule:
+    async def put(self, name: str, rule: Rule, call: Call[Any], **options: Unpack[Policies]) -> Schedule:
         """Store a schedule that makes this call, or change the one of this name. What is paused stays so."""
-        caps.name("schedule", name)
-        policies, by_clock = checked(**said)
+        limits.name("schedule", name)
+        policies, by_clock = checked(options)
         made = _made(name, ruled(rule, by_clock), _what(call), policies, release=None, source=None)
 
         def merged(old: Schedule | None) -> Schedule:
@@ -143,8 +147,10 @@ class Schedules:
         return decoded(await self._record(name))
 
     async def find(self, prefix: str = "", *, limit: int = 100, cursor: str | None = None) -> Page[Schedule]:
-        """Those whose name begins with a prefix, in the order of their names, page by page; what cannot be read is told
-        and left out."""
+        """Give schedules whose names begin with a prefix, in the order of their names, page by page.
+
+        A record that cannot be read is left out, with an event.
+        """
         page = await (await self._store()).records.find(KIND, prefix=prefix, limit=limit, cursor=cursor)
         return Page(tuple(self._readable(page.items)), page.cursor)
 
@@ -157,7 +163,7 @@ class Schedules:
 
     async def fire(self) -> int:
         """Fire what is due at this moment, as every worker does all the time, and say how many ticks."""
-        return await fire_due(self._desk, await self._store(), self._telemetry, self._aside)
+        return await fire_due(self._client, await self._store(), self._telemetry, self._aside)
 
     async def watch(self) -> None:
         """Look whether runs end as expected, as every worker does now and then."""
@@ -168,30 +174,30 @@ class Schedules:
         schedule = await self.get(name)
         tick = await self._now() if at is None else zoned("at", at)
         made = schedule.tick(tick, schedule.before(tick))
-        job = job_of(self._desk, schedule, made, id=new_id(), overlap="allow")
-        [receipt] = await self._desk.send([job])
-        return JobHandle(self._desk, receipt.id, created=receipt.created)
+        job = job_of(self._client, schedule, made, id=new_id(), overlap="allow")
+        [receipt] = await self._client.send([job])
+        return JobHandle(self._client, receipt.id, created=receipt.created)
 
     async def backfill(self, name: str, begin: datetime, end: datetime) -> int:
         """Make the runs of all ticks between two times (the first included, the last not) that were not made, one after
         the other; says how many. Ticks that are still to come are left to come."""
         schedule, made = await self.get(name), 0
         if zoned("end", end) <= zoned("begin", begin):
-            raise InvalidSchedule(f"end={end}", "it does not lie after the begin")
+            raise InvalidSchedule(f"end={end}", "it is not after the begin")
         batch, previous = [], schedule.before(zoned("begin", begin))
         for at in _within(schedule, begin, end, await self._now()):
-            id = job_id(self._desk.namespace, name, at)  # noqa: A001
-            batch.append(job_of(self._desk, schedule, schedule.tick(at, previous), id=id, overlap="queue"))
+            id = job_id(self._client.builder.namespace, name, at)  # noqa: A001
+            batch.append(job_of(self._client, schedule, schedule.tick(at, previous), id=id, overlap="queue"))
             previous = at
-            if len(batch) == caps.ITEMS:
-                made += sum(receipt.created for receipt in await self._desk.send(batch))
+            if len(batch) == limits.ITEMS:
+                made += sum(receipt.created for receipt in await self._client.send(batch))
                 batch = []
-        return made + (sum(receipt.created for receipt in await self._desk.send(batch)) if batch else 0)
+        return made + (sum(receipt.created for receipt in await self._client.send(batch)) if batch else 0)
 
     # -- inside
 
     async def _store(self) -> Store:
-        return await self._desk.store()
+        return await self._client.store()
 
     async def _now(self) -> datetime:
         return time_of(await (await self._store()).ping())
@@ -206,13 +212,13 @@ class Schedules:
         for record in records:
             try:
                 yield decoded(record)
-            except Unreadable as error:
-                self._telemetry.emit(Name.DUTY_FAILED, detail=f"read {record.key}", error=error)
+            except UnreadableSchedule as error:
+                self._telemetry.emit(EventName.DUTY_FAILED, detail=f"read {record.key}", error=error)
 
     async def _all(self) -> Any:
         cursor: str | None = None
         while True:
-            page = await self.find(limit=caps.ITEMS, cursor=cursor)
+            page = await self.find(limit=limits.ITEMS, cursor=cursor)
             for schedule in page.items:
                 yield schedule
             cursor = page.cursor
@@ -239,29 +245,28 @@ class Schedules:
             [version] = await records.put([put(new, due=due, expect=0 if record is None else record.version)])
             if version is not None:
                 return True
-        raise InvalidSchedule(name, "others change it all the time: try again later")
+        raise InvalidSchedule(name, "other processes keep changing it: try again later")
 
 
-def _made(name: str, rule: Rule, what: What, policies: dict[str, Any], **about: Any) -> Schedule:
+def _made(name: str, rule: Rule, what: ScheduleTarget, policies: dict[str, Any], **about: Any) -> Schedule:
     if policies["overlap"] == "queue" and what.key is not None:
-        raise InvalidSchedule(name, 'overlap="queue" and a key of its own exclude each other')
+        raise InvalidSchedule(name, 'overlap="queue" and a key of its own cannot be combined')
     return Schedule(name=name, rule=rule, what=what, **policies, **about)
 
 
-def _what(call: Call[Any], takes: str | None = None) -> What:
-    target, wish = call.target, call.wish.over(call.target.wish)
-    if wish.id is not None or wish.unique is not None or wish.delay or wish.at:
-        raise InvalidSchedule(target.name, "id, unique, delay and at are the schedule's own business: leave them out")
-    said = {name: getattr(wish, name) for name in ("queue", "key", "tenant", "user", "correlation")}
-    priority = over(wish.options, target.options).priority  # whoever fires it may not know the task
-    options = wish.options if priority is None else replace(wish.options, priority=priority)
-    return What(
+def _what(call: Call[Any], takes: str | None = None) -> ScheduleTarget:
+    target, options = call.target, call.options.over(call.target.call_options)
+    if options.id is not None or options.unique is not None or options.delay or options.at:
+        raise InvalidSchedule(target.name, "the schedule itself sets id, unique, delay and at: leave them out")
+    named = {name: getattr(options, name) for name in ("queue", "key", "tenant", "user", "correlation_id")}
+    priority = merged(options.job, target.options).priority  # the worker that fires it may not know the task
+    return ScheduleTarget(
         task=target.name,
         payload=call.payload.decode(),
         takes=takes,
-        headers=dict(wish.headers),
-        options=options,
-        **said,
+        headers=dict(options.headers),
+        job=options.job if priority is None else replace(options.job, priority=priority),
+        **named,
     )
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from packhorse.errors import DurabilityNotMet, OutcomeUnknown, StoreUnavailable
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.job import NewJob, Receipt
 
 TOGETHER = 1 << 20  # bytes of payload that several callers may share a trip with
@@ -29,7 +29,7 @@ class _Caller:
         self.size = len(jobs[0].payload) if len(jobs) == 1 else sum(len(job.payload) for job in jobs)
 
 
-class Trips:
+class EnqueueBatcher:
     """Takes jobs to a store, one trip at a time."""
 
     def __init__(self, enqueue: Enqueue) -> None:
@@ -38,7 +38,7 @@ class Trips:
         self._under_way = False
         self._going: asyncio.Task[None] | None = None
 
-    async def send(self, jobs: Sequence[NewJob]) -> list[Receipt]:
+    async def enqueue(self, jobs: Sequence[NewJob]) -> list[Receipt]:
         """Store the jobs of one caller, all or none."""
         if self._under_way:
             caller = _Caller(jobs, asyncio.get_running_loop().create_future())
@@ -54,7 +54,7 @@ class Trips:
                 self._going = asyncio.create_task(self._go())
 
     async def _go(self) -> None:
-        """Take those who wait, as many at a time as fit, until nobody does."""
+        """Send batches until no caller waits."""
         aboard: list[_Caller] = []
         try:
             while aboard := self._aboard():
@@ -76,7 +76,7 @@ class Trips:
             caller = self._waiting[0]
             if not caller.receipts.done():
                 count, size = count + len(caller.jobs), size + caller.size
-                if aboard and (count > caps.ITEMS or size > TOGETHER):
+                if aboard and (count > limits.ITEMS or size > TOGETHER):
                     break
                 aboard.append(caller)
             self._waiting.popleft()

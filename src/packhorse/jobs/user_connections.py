@@ -18,7 +18,7 @@ _TO_BE_PREPARED = "SET LOCAL packhorse.notify = off"  # a transaction with a NOT
 _BEGIN = "begin a transaction first, for a connection that commits by itself has nothing to be part of"
 
 
-class Blocking(Protocol):
+class SyncAdapter(Protocol):
     """A connection whose calls block."""
 
     def check(self) -> None:
@@ -28,7 +28,7 @@ class Blocking(Protocol):
         """Run work within its transaction."""
 
 
-class Awaited(Protocol):
+class AsyncAdapter(Protocol):
     """A connection whose calls are awaited."""
 
     async def check(self) -> None:
@@ -38,7 +38,7 @@ class Awaited(Protocol):
         """Run work within its transaction."""
 
 
-def blocking(connection: object) -> Blocking:
+def blocking(connection: object) -> SyncAdapter:
     """The connection, for code without an event loop."""
     for kind, adapter in _BLOCKING.items():
         if kind in _kinds(connection):
@@ -57,7 +57,7 @@ async def run(connection: object, work: Work[T]) -> T:
     return blocking(connection).run(work)
 
 
-def _awaited(connection: object) -> Awaited | None:
+def _awaited(connection: object) -> AsyncAdapter | None:
     for kind, adapter in _AWAITED.items():
         if kind in _kinds(connection):
             return adapter(connection)
@@ -300,7 +300,7 @@ class _Django(_Given):
         return statement.read(answer)
 
 
-_BLOCKING: dict[str, Callable[[Any], Blocking]] = {
+_BLOCKING: dict[str, Callable[[Any], SyncAdapter]] = {
     "sqlite3.Connection": _SQLite,
     "psycopg.Connection": _Psycopg,
     "sqlalchemy.Connection": _Alchemy,
@@ -309,7 +309,7 @@ _BLOCKING: dict[str, Callable[[Any], Blocking]] = {
     "django.BaseDatabaseWrapper": _Django,
     "django.ConnectionProxy": _Django,
 }
-_AWAITED: dict[str, Callable[[Any], Awaited]] = {
+_AWAITED: dict[str, Callable[[Any], AsyncAdapter]] = {
     "aiosqlite.Connection": _AioSQLite,
     "psycopg.AsyncConnection": _AsyncPsycopg,
     "asyncpg.Connection": _Asyncpg,

@@ -5,18 +5,19 @@ A factory answers a context manager, a connection, or something to await for one
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from importlib import import_module
 from typing import Any
 
+from packhorse.engine.tx import Notes, Steps
 from packhorse.errors import TransactionOver, UnknownConnection
-from packhorse.jobs import connections
-from packhorse.model.lease import Settlement, Verdict
-from packhorse.stores.contract import Store
+from packhorse.jobs import user_connections
+from packhorse.model.lease import Settlement, Verdict, bounded_parts
+from packhorse.stores.contract import Store, Work
 
 
-class Factory:
+class SessionFactory:
     """Opens a transaction for every attempt by calling a function."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -26,17 +27,17 @@ class Factory:
         """Refuse a store that cannot be part of somebody else's transaction."""
         store.jobs.within()
 
-    def on_loop(self, store: Store, limit: int) -> "Awaited":  # noqa: ARG002 - its time is the user's own
+    def on_loop(self, store: Store, limit: int) -> "AsyncSession":  # noqa: ARG002 - its time is the user's own
         """The transaction of an attempt on the loop."""
-        return Awaited(self._make, store)
+        return AsyncSession(self._make, store)
 
-    def in_thread(self, store: Store, limit: int, loop: asyncio.AbstractEventLoop) -> "Blocking":  # noqa: ARG002
+    def in_thread(self, store: Store, limit: int, loop: asyncio.AbstractEventLoop) -> "SyncSession":  # noqa: ARG002
         """The transaction of an attempt in a thread."""
-        return Blocking(self._make, store)
+        return SyncSession(self._make, store)
 
 
 class _Session:
-    """What a factory made. It may be in use at any moment, so nobody ends it but the code it belongs to."""
+    """What a factory made. It may be in use at any moment, so only the code that made it ends it."""
 
     def __init__(self, make: Callable[[], Any], store: Store) -> None:
         self._make, self._store = make, store
@@ -54,7 +55,7 @@ class _Session:
         self.given, self.begun = entered, True
 
 
-class Awaited(_Session):
+class AsyncSession(_Session):
     """A session or connection of an attempt on the loop."""
 
     async def enter(self) -> None:
@@ -74,15 +75,17 @@ class Awaited(_Session):
         if hasattr(entered, "is_in_transaction"):  # asyncpg: it commits by itself otherwise
             await self._stack.enter_async_context(entered.transaction())
         # Before the handler writes what could not be undone, or not be settled.
-        await connections.run(self.given, self._store.jobs.within().check())
+        await user_connections.run(self.given, self._store.jobs.within().check())
 
-    async def settle(self, settlement: Settlement) -> Verdict:
-        """Write the settlement as its last statement, and commit."""
+    async def settle(self, settlement: Settlement, notes: Notes, held: Steps) -> Verdict:
+        """Write the held steps and the settlement as its last statements, and commit."""
         if (flush := _flush(self.given)) is not None:
             flushed = flush()
             if inspect.isawaitable(flushed):
                 await flushed
-        [verdict] = await connections.run(self.given, self._store.jobs.within().settle([settlement]))
+        verdict = Verdict.LOST
+        for work in _settling(self._store, settlement, notes, held):
+            *_, verdict = await user_connections.run(self.given, work)
         if verdict is not Verdict.WRITTEN:
             await self.roll_back()
             return verdict
@@ -99,7 +102,7 @@ class Awaited(_Session):
             await self._stack.__aexit__(TransactionOver, TransactionOver(), None)
 
 
-class Blocking(_Session):
+class SyncSession(_Session):
     """A session or connection of an attempt in a thread."""
 
     def enter(self) -> None:
@@ -109,13 +112,15 @@ class Blocking(_Session):
         if not hasattr(made, "__enter__"):
             raise UnknownConnection(made, "a plain function needs a blocking one, and its factory a context manager")
         self._got(made, _entered(self._stack, made))
-        connections.blocking(self.given).run(self._store.jobs.within().check())  # as above
+        user_connections.blocking(self.given).run(self._store.jobs.within().check())  # as above
 
-    def settle(self, settlement: Settlement) -> Verdict:
-        """Write the settlement as its last statement, and commit."""
+    def settle(self, settlement: Settlement, notes: Notes, held: Steps) -> Verdict:
+        """Write the held steps and the settlement as its last statements, and commit."""
         if (flush := _flush(self.given)) is not None:
             flush()
-        [verdict] = connections.blocking(self.given).run(self._store.jobs.within().settle([settlement]))
+        verdict = Verdict.LOST
+        for work in _settling(self._store, settlement, notes, held):
+            *_, verdict = user_connections.blocking(self.given).run(work)
         if verdict is not Verdict.WRITTEN:
             self.roll_back()
             return verdict
@@ -128,6 +133,14 @@ class Blocking(_Session):
         """Undo all of it."""
         with suppress(Exception):
             self._stack.__exit__(TransactionOver, TransactionOver(), None)
+
+
+def _settling(store: Store, settlement: Settlement, notes: Notes, held: Steps) -> Iterator[Work[tuple[Verdict, ...]]]:
+    """The statements that settle an attempt: as many as its held steps need, the last with its settlement."""
+    *before, last = bounded_parts([*held, settlement])
+    for part in before:
+        yield store.jobs.within().settle(part)
+    yield store.jobs.within().settle(last, notes)
 
 
 def _entered(stack: AsyncExitStack | ExitStack, made: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A job as people look at it."""
+"""A job as users see it: its state, its moments, its failures."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 from packhorse.errors import UndecodablePayload
-from packhorse.jobs import envelope
+from packhorse.jobs.metadata import metadata_of
 from packhorse.model import codec, job
 from packhorse.model.ids import id_text
 from packhorse.model.job import Failure, State
 from packhorse.model.lease import Lease
 
 
-class Status(StrEnum):
-    """Where a job stands; ``unknown`` is one that was never there, or is not kept any more."""
+class JobState(StrEnum):
+    """The state of a job; ``unknown`` if the store has no such job, or no longer keeps it."""
 
     SCHEDULED = "scheduled"
     READY = "ready"
@@ -33,13 +33,15 @@ class Progress(msgspec.Struct, frozen=True):
     """How far a running job is, from 0 to 100."""
 
     percent: float
+    """From 0 to 100."""
     message: str = ""
+    """The text that the job gave."""
 
 
 class Job:
-    """All that is known of a job at the moment it was looked at."""
+    """A job as it was when it was read."""
 
-    def __init__(self, stored: job.Job) -> None:
+    def __init__(self, stored: job.StoredJob) -> None:
         self._stored = stored
 
     @property
@@ -54,27 +56,27 @@ class Job:
 
     @property
     def queue(self) -> str:
-        """The queue it stands in."""
+        """The queue of the job."""
         return self._stored.queue
 
     @property
-    def status(self) -> Status:
-        """Where it stands."""
-        return Status(self._stored.state.value)
+    def state(self) -> JobState:
+        """The state of the job."""
+        return JobState(self._stored.state.value)
 
     @property
     def reason(self) -> str | None:
-        """Why it waits, or why it died."""
+        """Why the job waits or is dead; None in other states."""
         return None if self._stored.reason is None else self._stored.reason.value
 
     @property
     def detail(self) -> str:
-        """A few words more about the reason."""
+        """Details of the reason."""
         return self._stored.detail
 
     @property
     def attempt(self) -> int:
-        """How often it was tried."""
+        """The number of attempts so far."""
         return self._stored.attempt
 
     @property
@@ -94,32 +96,32 @@ class Job:
 
     @property
     def tenant(self) -> str | None:
-        """For whom it is."""
+        """The tenant of the job."""
         return self._stored.tenant or self.headers.get("tenant")  # a lease has it in its headers only
 
     @property
     def user(self) -> str | None:
-        """By whom it was asked for."""
+        """The user who requested the job."""
         return self.headers.get("user")
 
     @property
-    def correlation(self) -> str | None:
+    def correlation_id(self) -> str | None:
         """The chain of work it belongs to."""
         return self.headers.get("correlation_id")
 
     @cached_property
     def chosen_id(self) -> str | None:
-        """The words its id was made from, if the caller chose them."""
+        """The text of the chosen id, if the job has one."""
         try:
-            return envelope.own(self._stored.headers).id
+            return metadata_of(self._stored.headers).id
         except UndecodablePayload:
             return None
 
     @cached_property
     def headers(self) -> Mapping[str, Any]:
-        """What travels with it; nothing, if that cannot be read: one bad row must not hide the others.
+        """The headers of the job; empty if they cannot be read, because one bad row must not hide the others.
 
-        A chain of work that nobody named is called like the job it began with.
+        Without a correlation id of its own, a job has its own id as correlation id.
         """
         try:
             return {"correlation_id": self.id, **codec.decode(self._stored.headers, dict[str, Any])}
@@ -128,22 +130,51 @@ class Job:
 
     @cached_property
     def data(self) -> Any:
-        """What it was enqueued with, as plain data."""
+        """The arguments of the job, as plain data."""
         return codec.decode(self._stored.payload)
 
     @property
     def enqueued_at(self) -> datetime:
         """When it was stored."""
-        return moment(self._stored.born)
+        return moment(self._stored.enqueued_at)
 
     @property
-    def since(self) -> datetime:
-        """Since when it has its status; for a scheduled job when it is due, for a running one when a worker claimed it."""
-        return moment(self._stored.since)
+    def due_at(self) -> datetime | None:
+        """When a scheduled job is due; None in any other state."""
+        return self._since(State.SCHEDULED)
+
+    @property
+    def ready_at(self) -> datetime | None:
+        """When a ready job became ready; None in any other state."""
+        return self._since(State.READY)
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When a worker claimed a running job; None in any other state."""
+        return self._since(State.RUNNING)
+
+    @property
+    def lease_expires_at(self) -> datetime | None:
+        """When the lease of a running job expires unless it is renewed; None in any other state."""
+        until = self._stored.until
+        return None if until is None or self._stored.state is not State.RUNNING else moment(until)
+
+    @property
+    def waiting_since(self) -> datetime | None:
+        """When a waiting job began to wait; None in any other state."""
+        return self._since(State.WAITING)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When a done, dead or cancelled job ended; None in any other state."""
+        return self._since(State.DONE, State.DEAD, State.CANCELLED)
+
+    def _since(self, *states: State) -> datetime | None:
+        return moment(self._stored.since) if self._stored.state in states else None
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The last ten things that went wrong."""
+        """The last ten failures."""
         return self._stored.failures
 
     @property
@@ -153,7 +184,7 @@ class Job:
 
     @cached_property
     def progress(self) -> Progress | None:
-        """How far it is, if it ever said so."""
+        """Its last progress; None if it never reported any."""
         return None if self._stored.progress is None else progress(self._stored.progress)
 
     @property
@@ -162,40 +193,40 @@ class Job:
         return self._stored.state.ended
 
     @property
-    def stored(self) -> job.Job:
+    def stored(self) -> job.StoredJob:
         """The record itself."""
         return self._stored
 
     def __repr__(self) -> str:
-        return f"<job {self.id} {self.task} {self.status}>"
+        return f"<job {self.id} {self.task} {self.state}>"
 
 
 def moment(micros: int) -> datetime:
-    """A moment of the store as people read it."""
+    """Give microseconds since 1970 as a datetime in UTC."""
     return datetime.fromtimestamp(micros / 1_000_000, UTC)
 
 
 def progress(note: bytes) -> Progress:
-    """What a running job last said of itself."""
+    """Decode the last progress of a job."""
     return codec.decode(note, Progress)
 
 
-def status(stored: job.Job | None) -> Status:
-    """Where a job stands that may not be there."""
-    return Status.UNKNOWN if stored is None else Status(stored.state.value)
+def state_of(stored: job.StoredJob | None) -> JobState:
+    """Give the state of a job that may not be stored."""
+    return JobState.UNKNOWN if stored is None else JobState(stored.state.value)
 
 
 def of_lease(lease: Lease) -> Job:
     """The job that an attempt runs."""
     return Job(
-        job.Job(
+        job.StoredJob(
             id=lease.id,
             task=lease.task,
             queue=lease.queue,
             payload=lease.payload,
             headers=lease.headers,
             priority=lease.priority,
-            born=lease.born,
+            enqueued_at=lease.enqueued_at,
             state=State.RUNNING,
             since=lease.claimed,
             until=lease.until,
@@ -205,3 +236,11 @@ def of_lease(lease: Lease) -> Job:
             lost=lease.lost,
         )
     )
+
+
+def readable(lease: Lease) -> Job:
+    """The job that an attempt runs, for code that looks at its data; UndecodablePayload if that is no JSON object."""
+    found = of_lease(lease)
+    if not isinstance(found.data, dict):
+        raise UndecodablePayload("Stored text is no JSON object")
+    return found
