@@ -1,4 +1,4 @@
-"""The command `packhorse`: without the extra it says how to get it."""
+"""Entry point of the command `packhorse`. Without click and rich it prints how to install them."""
 
 import sys
 from importlib.util import find_spec
@@ -8,8 +8,8 @@ def main() -> None:
     """Run the command line."""
     if find_spec("click") is None or find_spec("rich") is None:
         sys.exit("The command line needs click and rich: pip install 'packhorse[cli]'")
-    from packhorse.cli.commands import packhorse
     from packhorse.cli.output import prepare, show_lost
+    from packhorse.cli.root import packhorse
 
     prepare()
     try:

@@ -1,4 +1,4 @@
-"""The standard output of a command: whatever encoding it has, and also when it is full or closed."""
+"""Write to standard output in any encoding, and report when it is full or closed."""
 
 import errno
 import json
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from packhorse.cli import exits
-from packhorse.cli.frame import Trouble
+from packhorse.cli import exit_codes
+from packhorse.cli.command import CliError
 
 WRITE_ERRORS = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 
 
 def prepare() -> None:
-    """Make the standard streams safe to use: one that is closed is replaced, no character is refused."""
+    """Make the standard streams safe: replace closed ones, escape characters that they cannot encode."""
     if sys.stdout is None:  # closed: every write fails, and no other file takes its number
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:
@@ -24,19 +24,19 @@ def prepare() -> None:
 
 
 @contextmanager
-def writing(said: str | None = None) -> Iterator[None]:
-    """Write to the standard output. If that fails, ``said`` goes to the standard error output with the reason."""
+def writing(text: str | None = None) -> Iterator[None]:
+    """Write to standard output. If that fails, report the reason and ``text`` on standard error."""
     try:
         yield
     except OSError as error:
         _give_up()
-        if said is None and error.errno == errno.EPIPE:  # a reader like `head` has seen enough
+        if text is None and error.errno == errno.EPIPE:  # a reader such as `head` closed the pipe
             raise
-        raise _lost(error, said) from None
+        raise _lost(error, text) from None
 
 
 def show_lost(error: OSError) -> int:
-    """Report that the standard output failed, and answer the exit code; any other error is raised again."""
+    """Report that standard output failed and return the exit code. Raise any other error again."""
     if error.filename is not None or error.errno not in WRITE_ERRORS:
         raise error
     _give_up()
@@ -45,13 +45,13 @@ def show_lost(error: OSError) -> int:
     return lost.exit_code
 
 
-def _lost(error: OSError, said: str | None = None) -> Trouble:
+def _lost(error: OSError, text: str | None = None) -> CliError:
     why = f"Standard output cannot be written: {error.strerror}."
-    return Trouble(why if said is None else f"{why} It was to say:\n{said}", exits.OUTPUT)
+    return CliError(why if text is None else f"{why} The output was:\n{text}", exit_codes.OUTPUT)
 
 
 def _give_up() -> None:
-    """Write the rest to nowhere, so that the end of the process does not fail as well."""
+    """Send further output to the null device, so that the flush at exit does not fail too."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -59,7 +59,7 @@ def _give_up() -> None:
 
 
 def json_text(document: bytes, stream: TextIO) -> str:
-    """A JSON document for a stream: what is not printable, or not in the stream's encoding, is escaped."""
+    """Return a JSON document for a stream; escape what it cannot encode or a terminal cannot print."""
     text, encoding = document.decode(), stream.encoding or "utf-8"
     if (text.isascii() or encoding.lower() == "utf-8") and text.replace("\n", "").isprintable():
         return text

@@ -1,4 +1,4 @@
-"""What commands print: tables and sentences for people, JSON for programs."""
+"""Print tables and sentences for people, or JSON for programs."""
 
 import signal
 import sys
@@ -15,26 +15,26 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from packhorse.cli import exits
-from packhorse.cli.frame import Trouble
+from packhorse.cli import exit_codes
+from packhorse.cli.command import CliError
 from packhorse.cli.output import json_text, writing
 from packhorse.model.printable import printable
 
-WIDE = 10_000  # what is not a terminal has no edge
-WHOLE = ("id", "newest")  # columns of ids, which people copy
-BROKEN = 24  # what a column that can be broken must at least have
-GAP = 3  # between two columns
+FILE_WIDTH = 10_000  # columns of an output that is not a terminal: no line is broken
+UNBROKEN = ("id", "newest")  # columns of ids, which people copy
+MIN_COLUMN_WIDTH = 24  # of a column whose lines may be broken
+COLUMN_GAP = 3
 
 
 class Screen:
-    """Where a command prints: for people, or as JSON."""
+    """The output of a command: text for people, or JSON."""
 
     def __init__(self, *, json: bool = False) -> None:
         self.json = json
         self.console = console()
 
     def show(self, value: Any, draw: Callable[[], RenderableType]) -> None:
-        """Print one thing or one list: the value as one JSON document, or what is drawn of it."""
+        """Print a value as one JSON document, or as what ``draw`` returns."""
         if self.json:
             document = json_text(msgspec.json.format(msgspec.json.encode(value), indent=2), sys.stdout)
             with writing(None if isinstance(value, list) else document):
@@ -45,7 +45,7 @@ class Screen:
             self._print(drawn) if isinstance(drawn, str) else self.console.print(drawn)
 
     def line(self, value: Any, text: str) -> None:
-        """Print one of many that come one after another: a line of JSON, or a line of text."""
+        """Print one item of a stream: a line of JSON, or a line of text."""
         with writing():
             if self.json:
                 click.echo(json_text(msgspec.json.encode(value), sys.stdout))
@@ -53,19 +53,19 @@ class Screen:
                 self._print(text)
 
     def say(self, text: str) -> None:
-        """A sentence for people; beside JSON it goes where it does no harm."""
+        """Print a sentence for people: on standard error if standard output is JSON."""
         click.echo(printable(text), err=self.json)
 
     def _print(self, text: str) -> None:
-        """Print text as it is: no line is broken that somebody may want to copy."""
+        """Print text without breaking lines, so that people can copy it."""
         self.console.print(Text(printable(text, keep="\n")), soft_wrap=True)
 
-    def gate(self, will: str, *, yes: bool) -> None:
-        """Say what will happen (``3 jobs will be removed``), and go on only if it is wanted."""
+    def confirm(self, will: str, *, yes: bool) -> None:
+        """Print what will happen (``3 jobs will be removed``) and ask before going on, unless ``yes``."""
         if yes:
             return
         if not sys.stdin.isatty():
-            raise Trouble(f"{will}. Say --yes to go on without being asked.", exits.USAGE)
+            raise CliError(f"{will}. Use --yes to go on without being asked.", exit_codes.USAGE)
         click.echo(f"{printable(will)}.", err=True)
         try:
             with _interruptible():
@@ -76,12 +76,12 @@ class Screen:
                 raise KeyboardInterrupt from None
             agreed = False
         if not agreed:
-            raise Trouble("Nothing was changed.")
+            raise CliError("Nothing was changed.")
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end a question: an event loop would note it and wait for the answer."""
+    """Let Ctrl-C end a question at once: an event loop would wait for the answer first."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -90,25 +90,25 @@ def _interruptible() -> Iterator[None]:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that writes plain text, in one piece, where there is no terminal."""
+    """Make a console; without a terminal it writes plain text and breaks no line."""
     made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
-        made.width = WIDE
+        made.width = FILE_WIDTH
     return made
 
 
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = (), spare: Sequence[str] = ()
 ) -> Table:
-    """A table; columns named in ``right`` hold numbers.
+    """Make a table; columns named in ``right`` are aligned right.
 
-    On a terminal that is too narrow, those named in ``spare`` are left out, one after the other.
+    On a terminal that is too narrow, columns named in ``spare`` are left out, in this order.
     """
     drawn = Table(box=box.SIMPLE_HEAD if sys.stdout.isatty() else None, pad_edge=False, header_style="bold")
     cells = [[plain(cell) for cell in row] for row in rows]
     shown = _fitting(columns, cells, spare)
     for name in shown:
-        whole = name in WHOLE
+        whole = name in UNBROKEN
         drawn.add_column(name, justify="right" if name in right else "left", overflow="fold", no_wrap=whole)
     for row in cells:
         drawn.add_row(*(Text(cell) for name, cell in zip(columns, row, strict=True) if name in shown))
@@ -116,17 +116,23 @@ def table(
 
 
 def _fitting(columns: Sequence[str], cells: Sequence[Sequence[str]], spare: Sequence[str]) -> list[str]:
-    """The columns that there is room for; long ones can be broken."""
+    """Return the columns that fit the terminal; cells of long ones may be broken."""
     widths = {name: max(map(len, (name, *(row[place] for row in cells)))) for place, name in enumerate(columns)}
     shown, room = list(columns), console().width
     for name in spare:
-        if sum((widths[each] if each in WHOLE else min(widths[each], BROKEN)) + GAP for each in shown) > room:
+        if (
+            sum(
+                (widths[each] if each in UNBROKEN else min(widths[each], MIN_COLUMN_WIDTH)) + COLUMN_GAP
+                for each in shown
+            )
+            > room
+        ):
             shown.remove(name)
     return shown
 
 
 def plain(value: object) -> str:
-    """A value as people read it: times in UTC, nothing that a terminal would take for a command."""
+    """Format a value for people: times in UTC, no terminal escapes."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
@@ -135,7 +141,7 @@ def plain(value: object) -> str:
 
 
 def with_screen(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--json`` and a ``screen`` that knows about it."""
+    """Add the option ``--json`` to a command and pass it a ``screen``."""
 
     @click.option("--json", is_flag=True, help="Print JSON; times in UTC as ISO 8601.")
     @wraps(function)
@@ -146,5 +152,5 @@ def with_screen(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_yes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--yes``, for ``Screen.gate``."""
-    return click.option("--yes", "-y", is_flag=True, help="Do it without asking.")(function)
+    """Add the option ``--yes`` to a command, for ``Screen.confirm``."""
+    return click.option("--yes", "-y", is_flag=True, help="Go on without asking.")(function)

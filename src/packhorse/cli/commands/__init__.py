@@ -1,0 +1,1 @@
+"""The commands of the terminal: one module per command or group."""

@@ -1,0 +1,80 @@
+"""`packhorse jobs`: list, show, follow, replay, cancel and remove jobs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from packhorse.cli import formatting
+from packhorse.cli.actions import CANCEL, REMOVE, REPLAY
+from packhorse.cli.bulk import BulkAction, job_of
+from packhorse.cli.command import CommandGroup
+from packhorse.cli.commands.jobs_tail import tail
+from packhorse.cli.filters import Filters, with_filters
+from packhorse.cli.job_details import show_job
+from packhorse.cli.screen import Screen, with_screen, with_yes
+from packhorse.cli.target import CliTarget, with_target
+
+_IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
+
+
+@click.group(cls=CommandGroup)
+def jobs() -> None:
+    """Inspect jobs and repair what went wrong."""
+
+
+@jobs.command()
+@with_target
+@with_filters(limit=100)
+@with_screen
+async def ls(target: CliTarget, filters: Filters, screen: Screen) -> None:
+    """List the jobs that match the filters."""
+    async with target.open() as app:
+        await formatting.print_jobs(
+            filters.find(app), screen, formatting.COLUMNS, "No job matches.", (await app.store()).ping
+        )
+
+
+@jobs.command()
+@click.argument("job", metavar="ID")
+@click.option("--no-arguments", is_flag=True, help="Leave out the arguments and the result.")
+@with_target
+@with_screen
+async def show(job: str, *, no_arguments: bool, target: CliTarget, screen: Screen) -> None:
+    """Show all fields of a job, and why it is not running. ID is its id, or the id that you chose."""
+    async with target.open() as app:
+        await show_job(app, await job_of(app, job), screen, arguments=not no_arguments)
+
+
+jobs.add_command(tail)
+
+
+def add_bulk_command(
+    group: click.Group, name: str, action: BulkAction, help_text: str, *, state: str | None = None
+) -> None:
+    """Add a command to a group that acts on jobs by ids or filters; ``state`` fixes the state."""
+
+    async def command(
+        ids: tuple[str, ...], target: CliTarget, filters: Filters, screen: Screen, *, yes: bool, all: bool = False
+    ) -> None:
+        filtered = not replace(filters, state=None if state else filters.state).empty
+        if (bool(ids), filtered, all).count(True) != 1:
+            ways = "their ids, filters, or --all" if state else "their ids, or filters"
+            raise click.UsageError(f"Name the jobs to be {action.done} in one way: {ways}.")
+        async with target.open() as app:
+            await action.run(app, ids, filters, screen, yes=yes)
+
+    command.__doc__ = help_text
+    options: list[Callable[..., Any]] = [with_yes, with_screen, with_filters(state=state), with_target, _IDS]
+    if state:
+        options.append(click.option("--all", is_flag=True, help="All of them."))
+    decorated: Callable[..., Any] = command
+    for option in options:
+        decorated = option(decorated)
+    group.command(name)(decorated)
+
+
+add_bulk_command(jobs, "replay", REPLAY, "Run dead or cancelled jobs again, with all their attempts.")
+add_bulk_command(jobs, "cancel", CANCEL, "Cancel jobs; the workers of running ones are asked to stop them.")
+add_bulk_command(jobs, "rm", REMOVE, "Remove jobs and all their data, running ones too.")

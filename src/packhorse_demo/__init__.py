@@ -1,0 +1,1 @@
+"""The demo: a small shop with its own worker processes. Every scene is checked against the store."""
