@@ -3,7 +3,7 @@
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.stores.contract import Store
 from tests.conftest import kinds, room
-from tests.making import MINUTE, Done, new, put_in, take
+from tests.factories import MINUTE, Done, new, put_in, take
 
 KINDS = [kind for kind in kinds() if kind in ("sqlite", "memory", "postgres")]
 LONG = MINUTE

@@ -1,7 +1,9 @@
 """Servers for the whole run, and a store of each kind for each test that asks for one."""
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,19 +13,51 @@ from hypothesis import HealthCheck, settings
 
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests import servers
 
 KINDS = ("sqlite", "memory", "redis", "valkey", "postgres")
 SERVERS = ("redis", "valkey", "postgres")
+MEMORY, MEMORY_BYTES = Path("/dev/shm"), 4 << 30
 STARTED = pytest.StashKey[list[servers.Server]]()
+
+# TRUNCATE makes new files for each table and index and takes twenty times as long as deleting the few rows of a test.
+# It is left to tables of more than four pages, so that dead rows do not pile up. The locks wait for calls still under way.
+EMPTY_SCHEMA = """
+DO $$
+DECLARE
+    tables regclass[] := ARRAY(
+        SELECT oid FROM pg_class
+        WHERE relnamespace = to_regnamespace(quote_ident('$schema')) AND relkind = 'r' AND relname NOT IN ('migrations', 'identity')
+    );
+    large regclass[];
+    one regclass;
+BEGIN
+    IF cardinality(tables) = 0 THEN
+        RETURN;
+    END IF;
+    EXECUTE 'LOCK TABLE ' || array_to_string(tables, ', ');
+    large := ARRAY(SELECT t FROM unnest(tables) t WHERE pg_relation_size(t) > 4 * 8192);
+    IF cardinality(large) > 0 THEN
+        EXECUTE 'TRUNCATE ' || array_to_string(large, ', ');
+    END IF;
+    FOREACH one IN ARRAY tables LOOP
+        IF pg_relation_size(one) > 0 THEN
+            EXECUTE 'DELETE FROM ' || one;
+        END IF;
+    END LOOP;
+    PERFORM setval(oid::regclass, 1, false) FROM pg_class
+    WHERE relnamespace = to_regnamespace(quote_ident('$schema')) AND relkind = 'S';
+END
+$$
+"""
 
 # Examples have no time limit: the first one may import a driver, and other tests may have the processor meanwhile.
 settings.register_profile("packhorse", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("packhorse")
 
 
-def kinds() -> tuple[str, ...]:
+def all_kinds() -> tuple[str, ...]:
     """The stores to test: all, unless PACKHORSE_TEST_STORES names some (``sqlite`` stands for the embedded ones)."""
     named = os.environ.get("PACKHORSE_TEST_STORES")
     if not named:
@@ -32,22 +66,45 @@ def kinds() -> tuple[str, ...]:
     return tuple(kind for kind in KINDS if kind in asked or (kind == "memory" and "sqlite" in asked))
 
 
+def kinds() -> tuple[str, ...]:
+    """The same without Valkey where Redis is tested: the conformance tests show that both run the same scripts alike.
+
+    Large runs (``PACKHORSE_TEST_LONG``) leave out neither.
+    """
+    both = all_kinds()
+    if "redis" not in both or os.environ.get("PACKHORSE_TEST_LONG"):
+        return both
+    return tuple(kind for kind in both if kind != "valkey")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or config.option.collectonly or config.option.help:
         return
     # A shell ignores SIGINT in its background commands, and the processes of the tests would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    stay_in_memory()
     started: list[servers.Server] = []
     config.stash[STARTED] = started
     try:
         for kind in SERVERS:
-            if kind in kinds():
+            if kind in all_kinds():
                 started.append(servers.find(kind))
                 os.environ[servers.variable(kind)] = started[-1].url
     except (servers.NoServer, RuntimeError) as error:
         stop(config)
         pytest.exit(str(error), returncode=3)
+
+
+def stay_in_memory() -> None:
+    """Keep files of tests and servers in memory where there is room: a kill of a process loses nothing of it.
+
+    Large runs stay on the disk, and so does who names a folder in TMPDIR.
+    """
+    if not MEMORY.is_dir() or "TMPDIR" in os.environ or os.environ.get("PACKHORSE_TEST_LONG"):
+        return
+    if shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
+        os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -103,13 +160,7 @@ async def wipe(kind: str, url: str, name: str) -> None:
         import asyncpg
 
         connection = await asyncpg.connect(url)
-        tables = await connection.fetch(
-            "select format('%I.%I', schemaname, tablename) from pg_tables"
-            " where schemaname = $1 and tablename not in ('migrations', 'identity')",
-            name,
-        )
-        if tables:
-            await connection.execute(f"truncate {','.join(row[0] for row in tables)} restart identity")
+        await connection.execute(EMPTY_SCHEMA.replace("$schema", name))
         await connection.close()
 
 

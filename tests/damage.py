@@ -42,7 +42,7 @@ class Damage:
         raise NotImplementedError
 
     async def beats(self) -> None:
-        """Make what workers last said unreadable."""
+        """Make the last beats of workers unreadable."""
         raise NotImplementedError
 
 
@@ -62,14 +62,16 @@ class SQLiteDamage(Damage):
 
     async def waiting_reason(self, job: bytes) -> None:
         self._run(
-            "UPDATE packhorse_waits SET reason = ? WHERE seq = (SELECT seq FROM packhorse_jobs WHERE id = ?)",
+            "UPDATE packhorse_waiting SET reason = ? WHERE seq = (SELECT seq FROM packhorse_jobs WHERE id = ?)",
             NEWER,
             job,
         )
 
     async def dead_reason(self, job: bytes) -> None:
         self._run(
-            "UPDATE packhorse_ends SET reason = ? WHERE seq = (SELECT seq FROM packhorse_jobs WHERE id = ?)", NEWER, job
+            "UPDATE packhorse_ended SET reason = ? WHERE seq = (SELECT seq FROM packhorse_jobs WHERE id = ?)",
+            NEWER,
+            job,
         )
 
     async def failure(self, job: bytes) -> None:
@@ -116,7 +118,7 @@ class RedisDamage(Damage):
         await self._change("live", job, lambda row: row.replace(b"unroutable", NEWER.encode()))
 
     async def dead_reason(self, job: bytes) -> None:
-        await self._change("ends", job, lambda row: row.replace(b"final", NEWER.encode()))
+        await self._change("ended", job, lambda row: row.replace(b"final", NEWER.encode()))
 
     async def failure(self, job: bytes) -> None:
         await self._change("tries", job, lambda row: row.replace(b'"type"', b'\xfftype"'))
@@ -149,10 +151,10 @@ class PostgresDamage(Damage):
         return "broken"
 
     async def waiting_reason(self, job: bytes) -> None:
-        await self._run("UPDATE packhorse.waits SET reason = $2 WHERE id = $1", job, NEWER)
+        await self._run("UPDATE packhorse.waiting SET reason = $2 WHERE id = $1", job, NEWER)
 
     async def dead_reason(self, job: bytes) -> None:
-        await self._run("UPDATE packhorse.ends SET reason = $2 WHERE id = $1", job, NEWER)
+        await self._run("UPDATE packhorse.ended SET reason = $2 WHERE id = $1", job, NEWER)
 
     async def failure(self, job: bytes) -> None:
         await self._run("UPDATE packhorse.tries SET error = '\\x7bff' WHERE id = $1", job)
@@ -168,7 +170,7 @@ class PostgresDamage(Damage):
 async def damage_of(kind: str, url: str, store: Store) -> AsyncIterator[Damage]:
     """What damages the place of a store of this kind."""
     if kind == "memory":
-        yield SQLiteDamage(lambda text, *values: store._seat.database._writing.execute(text, values))  # type: ignore[attr-defined]
+        yield SQLiteDamage(lambda text, *values: store._handle.database._writing.execute(text, values))  # type: ignore[attr-defined]
     elif kind == "sqlite":
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
             yield SQLiteDamage(lambda text, *values: connection.execute(text, values))

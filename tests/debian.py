@@ -49,8 +49,8 @@ def libraries(root: Path) -> dict[str, str]:
 
 def _mirror() -> str:
     """Where this machine gets its own packages; older releases lie beside them."""
-    said = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, check=True)
-    for mirror in said.stdout.decode().split():
+    result = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, check=True)
+    for mirror in result.stdout.decode().split():
         if mirror.rstrip("/").endswith("/debian"):
             return mirror
     raise OSError("this machine has no mirror of Debian")

@@ -2,17 +2,17 @@
 
 from packhorse.engine.judge import judge
 from packhorse.engine.policy import Policy
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.backoff import exponential
-from packhorse.model.job import Keep
+from packhorse.model.job import Retention
 from packhorse.model.lease import Lease
 from packhorse.model.outcome import Again, Dead
 from packhorse.model.reason import DeadReason
 
-SECOND = caps.SECOND
+SECOND = limits.SECOND
 EXACT = exponential(1, cap="1h", jitter=0)
-KEPT = Keep(7, SECOND)
-BURIED = Keep(8, SECOND)
+KEPT = Retention(7, SECOND)
+BURIED = Retention(8, SECOND)
 POLICY = Policy(attempts=3, backoff=EXACT, keep_done=KEPT, keep_dead=BURIED)
 
 
@@ -20,7 +20,7 @@ def lease(attempt=1):
     """The lease of an attempt."""
     return Lease(
         id=bytes(16), token=bytes(16), until=0, task="work", queue="default", payload=b'{"password":"hunter2"}',
-        headers=b"{}", priority=10, attempt=attempt, lost=0, born=0,
+        headers=b"{}", priority=10, attempt=attempt, lost=0, enqueued_at=0,
     )  # fmt: skip
 
 

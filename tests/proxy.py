@@ -21,7 +21,7 @@ class Rate:
 
 
 class Proxy:
-    """Passes bytes on; ``trips`` counts how often the client spoke after the server had.
+    """Passes bytes on; ``round_trips`` counts how often the client spoke after the server had.
 
     With a rate it passes so many bytes a second in each direction, and takes in little more than it has passed on.
     """
@@ -35,7 +35,7 @@ class Proxy:
         self._open: set[asyncio.Task[None]] = set()
         self._clients: set[asyncio.StreamWriter] = set()
         self._cut: set[asyncio.StreamWriter] = set()
-        self.trips = 0
+        self.round_trips = self.bytes_back = 0
         self.url = ""
 
     @contextlib.asynccontextmanager
@@ -89,7 +89,7 @@ class Proxy:
             while data := await reader.read(1 << 15):
                 await self._pace(self._up, data)
                 if answered.is_set():
-                    self.trips += 1
+                    self.round_trips += 1
                     answered.clear()
                 down.write(data)
             if writer not in self._cut:
@@ -97,6 +97,7 @@ class Proxy:
 
         async def back() -> None:
             while data := await upstream.read(1 << 15):
+                self.bytes_back += len(data)
                 await self._pace(self._back, data)
                 answered.set()
                 if writer not in self._cut:

@@ -173,7 +173,7 @@ def _postgres(kind: str, binary: Path, folder: Path, settings: tuple[str, ...]) 
         raise RuntimeError(f"initdb failed: {made.stderr.decode()}")
     quick = settings or ("fsync=off", "full_page_writes=off", "synchronous_commit=off")
     command = [str(home / "postgres"), "-D", str(data), "-p", str(port), "-k", "", "-h", "127.0.0.1"]
-    for setting in ("max_connections=80", "shared_buffers=64MB", "log_min_messages=fatal", *quick):
+    for setting in ("max_connections=120", "shared_buffers=64MB", "log_min_messages=fatal", *quick):
         command += ["-c", setting]
     server = Server(kind, f"postgresql://postgres@127.0.0.1:{port}/postgres", "", folder)
     return _spawned(server, command, run)

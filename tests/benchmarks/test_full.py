@@ -143,7 +143,7 @@ def test_a_drained_backlog_is_called_after_its_exercise():
     assert (values["process"], values["two"], values["gain"]) == (99, 15, 1.5)
 
 
-def test_bulk_is_told_by_an_exercise_of_its_own_and_not_by_what_is_left_of_a_backlog():
+def test_bulk_is_reported_by_an_exercise_of_its_own_and_not_by_what_is_left_of_a_backlog():
     base = line("saq", "redis", 99)
     own = line("saq", "redis", 0, exercise=exercise("bulk"), bulk={"value": 7})
 
@@ -182,7 +182,7 @@ def test_what_a_file_has_is_not_measured_again(tmp_path):
     assert run.read(out) == [json.loads(json.dumps(had))]
 
 
-def test_a_side_without_an_environment_is_told(tmp_path, monkeypatch):
+def test_a_side_without_an_environment_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(environments, "HOME", tmp_path)
     nobody = replace(side("saq", "redis"), pins="huey")
     out = tmp_path / "lines"
@@ -218,10 +218,10 @@ def test_a_side_that_fails_at_first_is_left_out_of_the_rest_and_the_others_go_on
         full.measure(session, sides, 2, 5, ["half", "lanes"])
 
     ran = [(line["exercise"], line["round"]) for line in session.lines if "metrics" in line]
-    told = {(line["exercise"], line["error"]) for line in run.ours(session.lines)}
+    described = {(line["exercise"], line["error"]) for line in run.ours(session.lines)}
     assert {("base", 2), ("one", 2), ("half", 2), ("lanes", 0), ("lanes", 2)} <= set(ran)
-    assert ("base", "no luck") in told
-    assert {name for name, why in told if why.startswith("not tried")} == {"one", "half", "lanes"}
+    assert ("base", "no luck") in described
+    assert {name for name, why in described if why.startswith("not tried")} == {"one", "half", "lanes"}
 
 
 class Warming(run.Session):
@@ -232,8 +232,8 @@ class Warming(run.Session):
     def take(self, turn: run.Turn, *, again: bool = False) -> dict[str, Any] | None:
         self.turns.append((turn, again))
         rate = 1_000.0 if turn.round else 500.0
-        told = {"value": rate, "seconds": turn.size.jobs * 0.9 / rate}
-        return dict.fromkeys(("process", "one", "bulk"), told)
+        described = {"value": rate, "seconds": turn.size.jobs * 0.9 / rate}
+        return dict.fromkeys(("process", "one", "bulk"), described)
 
 
 def test_a_stretch_that_was_too_short_is_measured_once_more_with_more_jobs(tmp_path):
@@ -251,7 +251,7 @@ def test_of_two_lines_of_a_trial_the_later_counts():
     assert figure.values == {1: 2}
 
 
-def test_a_store_that_cannot_be_opened_is_told_as_a_fault_of_the_measuring(tmp_path, monkeypatch):
+def test_a_store_that_cannot_be_opened_is_reported_as_a_fault_of_the_measuring(tmp_path, monkeypatch):
     out = tmp_path / "lines"
     ready = environments.of_python(Path(sys.executable), "saq")
     monkeypatch.setattr(environments, "ready", lambda *_: ready)
@@ -263,7 +263,7 @@ def test_a_store_that_cannot_be_opened_is_told_as_a_fault_of_the_measuring(tmp_p
     assert len(run.ours(session.lines)) == 1
 
 
-def test_a_peer_that_failed_is_told_and_is_no_fault_of_ours():
+def test_a_peer_that_failed_is_reported_and_is_no_fault_of_ours():
     error = {name: value for name, value in line("streaq", "redis", 1).items() if name != "metrics"} | {"error": "no"}
 
     assert run.ours([error]) == []

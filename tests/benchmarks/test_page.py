@@ -109,7 +109,7 @@ def test_the_page_says_why_a_goal_was_not_judged_and_which_stretches_were_short(
 def test_the_page_names_the_exercises_that_were_no_part_of_the_run():
     every = (*exercises.MORE, *exercises.OPTIONS)
     done = [line("packhorse", "redis", 1, exercise=one, process={"value": 1}) for one in every]
-    some = [told for told in done if told["exercise"] not in ("io", "children")]
+    some = [described for described in done if described["exercise"] not in ("io", "children")]
 
     assert "- not part of this run: the exercises io, children\n" in page.text([BEGUN, *some])
     assert "All that was asked for was measured." not in page.text([BEGUN, *some])
@@ -117,7 +117,9 @@ def test_the_page_names_the_exercises_that_were_no_part_of_the_run():
 
 
 def test_valkey_is_called_by_its_name(tmp_path):
-    lines = [{**told, "plan": "full, 5 s, on Valkey"} if "plan" in told else told for told in whole_run()]
+    lines = [
+        {**described, "plan": "full, 5 s, on Valkey"} if "plan" in described else described for described in whole_run()
+    ]
 
     page.write(lines, tmp_path)
 
@@ -137,7 +139,7 @@ def test_notes_are_left_as_they_are_and_linked(tmp_path):
     assert (tmp_path / "notes.md").read_text() == "by hand"
 
 
-def test_bars_of_our_own_are_told_apart_from_those_of_peers_with_an_option_too(tmp_path):
+def test_bars_of_our_own_are_distinguished_from_those_of_peers_with_an_option_too(tmp_path):
     lines = [
         line("packhorse", "redis", 0, exercise=exercise(name), process={"value": 9}) for name in ("alone", "lanes")
     ]
@@ -149,16 +151,16 @@ def test_bars_of_our_own_are_told_apart_from_those_of_peers_with_an_option_too(t
     assert 'class="peer"' not in drawn
 
 
-def test_what_is_told_of_a_machine_and_an_interpreter_names_no_path():
-    told = run.circumstances(sys.executable)
+def test_what_is_reported_of_a_machine_and_an_interpreter_names_no_path():
+    described = run.circumstances(sys.executable)
 
-    assert not page.PATHS.search(json.dumps(told))
-    assert "plain loop" in told["python"]
-    assert told["versions"]["saq"]
+    assert not page.PATHS.search(json.dumps(described))
+    assert "plain loop" in described["python"]
+    assert described["versions"]["saq"]
 
 
 def test_the_page_says_when_the_machine_was_too_busy():
-    busy = [{**told, "load": 9.0} if "metrics" in told else told for told in whole_run()]
+    busy = [{**described, "load": 9.0} if "metrics" in described else described for described in whole_run()]
 
     assert "The machine was busy" in page.text(busy)
 

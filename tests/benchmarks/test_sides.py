@@ -121,9 +121,9 @@ def test_packhorse_goes_through_every_other_exercise(exercise):
         Kind.IDLE: "idle",
         Kind.BYTES: "queued",
     }
-    told = metrics[metric[exercise.kind]]
-    assert told["value"] >= (0 if exercise.name == "idle" else 1e-9)
-    assert told.get("ran", 300) == 300
+    described = metrics[metric[exercise.kind]]
+    assert described["value"] >= (0 if exercise.name == "idle" else 1e-9)
+    assert described.get("ran", 300) == 300
 
 
 def test_jobs_that_two_workers_share_are_counted_once():
@@ -137,7 +137,7 @@ def test_the_limits_of_a_store_are_found_for_the_metrics_they_stand_beside(side)
     metrics = tried(exercises.LIMITS, Size(0, seconds=0.01), side, side.store)
 
     assert set(metrics["limits"]) == {"one", "bulk", "process"} <= set(METRICS)
-    assert all(told["value"] > 0 for told in metrics["limits"].values())
+    assert all(described["value"] > 0 for described in metrics["limits"].values())
 
 
 def test_a_store_of_less_durability_is_opened_as_such():
@@ -151,7 +151,7 @@ def test_a_side_that_fails_says_why():
         tried(BASE, Size(300, one=50, paced=10), nobody)
 
 
-def test_a_worker_that_ends_is_told_with_what_it_said_last():
+def test_a_worker_that_ends_is_reported_with_what_it_printed_last():
     side = packhorse("sqlite", 300, "")
     nowhere = "import sys; part = sys.argv[1]; part == 'work' and sys.exit('no luck'); print('{}')"
     with opened("sqlite") as place, pytest.raises(Failed, match="the worker ended with 1; no luck"):

@@ -1,4 +1,4 @@
-"""What a run says: every goal with a word, every fault told, every side with its promises."""
+"""What a run says: every goal with a word, every fault described, every side with its promises."""
 
 from dataclasses import asdict
 
@@ -13,8 +13,14 @@ from benchmarks.trial import last, share, spread
 
 def trial(name: str, number: int, rate: float, *, cpu: float | None = 1e-6) -> dict:
     side = next(side for side in QUICK if side.name == name and side.store in ("redis", "postgres"))
-    told = {"value": rate, "cpu": cpu}
-    metrics = {"python": "CPython", "process": told, "one": told, "bulk": told, **spread([1 / rate, 2 / rate])}
+    described = {"value": rate, "cpu": cpu}
+    metrics = {
+        "python": "CPython",
+        "process": described,
+        "one": described,
+        "bulk": described,
+        **spread([1 / rate, 2 / rate]),
+    }
     return {"plan": "quick", "exercise": "quick", "round": number, "side": asdict(side), "metrics": metrics}
 
 
@@ -40,7 +46,7 @@ def test_a_goal_judged_after_too_few_rounds_says_so():
     assert table.goal_table(found, [Goal("process", "redis", 1, ("saq",))], []).endswith("met (rounds: 1)")
 
 
-def test_jobs_that_ran_twice_are_told():
+def test_jobs_that_ran_twice_are_reported():
     line = trial("saq", 2, 10)
     line["metrics"]["process"] = {**line["metrics"]["process"], "twice": 1}
 
@@ -104,13 +110,13 @@ def test_a_share_of_values_is_the_nearest_rank(count, part, expected):
     assert share([float(value) for value in range(1, count + 1)], part) == expected
 
 
-def test_of_a_traceback_the_error_is_told():
+def test_of_a_traceback_the_error_is_reported():
     assert last("Traceback\n  File\nValueError: no\n\n") == "ValueError: no"
     assert last("  | ExceptionGroup\n    | ValueError: no\n    +-----------\n") == "ValueError: no"
-    assert last("") == "it said nothing"
+    assert last("") == "it given nothing"
 
 
-def test_a_busy_machine_is_told_in_the_heading():
+def test_a_busy_machine_is_reported_in_the_heading():
     assert "BUSY" in quick.heading([], 10_000.0, 1)
     assert "BUSY" not in quick.heading([], 0.0, 1)
 
@@ -125,8 +131,15 @@ def test_a_quick_run_puts_all_sides_through_each_round_in_turn():
 
 
 def test_a_quick_run_says_met_or_missed_of_each_goal_that_its_peers_can_judge():
-    told = {"value": 10.0, "cpu": 1e-6}
-    metrics = {"python": "CPython", "process": told, "one": told, "bulk": told, **spread([1.0]), "rss": {"value": 1.0}}
+    described = {"value": 10.0, "cpu": 1e-6}
+    metrics = {
+        "python": "CPython",
+        "process": described,
+        "one": described,
+        "bulk": described,
+        **spread([1.0]),
+        "rss": {"value": 1.0},
+    }
     lines = [
         {"plan": "quick", "exercise": "quick", "round": turn.round, "side": asdict(turn.side), "metrics": metrics}
         for turn in quick.turns(QUICK, 3)

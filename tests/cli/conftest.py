@@ -50,14 +50,14 @@ def scenes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def mending(tmp_path: Path) -> Iterator[Scene]:
+def own_scene(tmp_path: Path) -> Iterator[Scene]:
     """The same on a file, for one test that changes it."""
     with seeded("sqlite", tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def mendings(kind: str, tmp_path: Path) -> Iterator[Scene]:
+def own_scenes(kind: str, tmp_path: Path) -> Iterator[Scene]:
     """The same on each of the three stores, for one test that changes it."""
     with seeded(kind, tmp_path) as made:
         yield made

@@ -18,20 +18,20 @@ Case = tuple[Shell, Sequence[str]]
 
 async def run(cases: Sequence[Case]) -> list[Ended]:
     """Run these commands, and answer how each ended."""
-    told = [
+    data = [
         {"folder": str(shell.folder), "arguments": [*arguments], "variables": shell.environment}
         for shell, arguments in cases
     ]
-    root = str(Path(__file__).parents[2])
+    paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",  # the folder of this script is none of the commands' business
         __file__,
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    out, _ = await process.communicate(json.dumps(told).encode())
+    out, _ = await process.communicate(json.dumps(data).encode())
     return [Ended(*each) for each in json.loads(out)]
 
 
@@ -69,7 +69,7 @@ def _command(case: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    import packhorse.cli.enqueue
-    import packhorse.cli.worker  # noqa: F401
+    import packhorse.cli.commands.enqueue
+    import packhorse.cli.commands.worker  # noqa: F401
 
     json.dump([_forked(case) for case in json.load(sys.stdin)], sys.stdout)

@@ -6,7 +6,7 @@ import sys
 
 from click.testing import CliRunner
 
-from packhorse.cli.commands import packhorse
+from packhorse.cli.root import packhorse
 
 
 def run(line: str) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""A store with a job in every state, for commands to look at and to mend."""
+"""A store with a job in every state, for commands to read and to change."""
 
 import asyncio
 import json
@@ -12,12 +12,12 @@ from packhorse.model.clock import SYSTEM
 from packhorse.model.ids import chosen_id, id_text, new_id
 from packhorse.model.job import failure
 from packhorse.model.reason import DeadReason, WaitReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from tests.cli.shell import PATIENCE, Ended, Shell
 from tests.conftest import address, namespace, wipe
-from tests.making import DEAD, HOUR, WORKER, Again, Dead, Done, Wait, end, new, put_in, take
+from tests.factories import DEAD, HOUR, WORKER, Again, Dead, Done, Wait, end, new, put_in, take
 
 ROOT = Path(__file__).parents[2]
 REFUSED = Dead(
@@ -76,7 +76,7 @@ def seeded(kind: str, folder: Path) -> Iterator[Scene]:
 
 async def seed(store: Store, name: str) -> dict[str, bytes]:
     """A job in every state, and a worker that lives."""
-    worker = Worker(
+    worker = WorkerInfo(
         id=WORKER, name="ox", host="stable", pid=os.getpid(), slots=10, release="7", queues=("default", "email"),
         tasks=("mail", "pay"), started=SYSTEM.now() - HOUR,
     )  # fmt: skip

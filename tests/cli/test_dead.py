@@ -3,7 +3,7 @@
 from packhorse.model.ids import parse_id
 from packhorse.model.job import State
 from tests.cli.scene import Scene
-from tests.making import states
+from tests.factories import states
 
 
 async def test_dead_letters_are_listed_and_counted(scenes: Scene):
@@ -36,16 +36,16 @@ async def test_a_dead_letter_is_shown_and_a_living_job_is_not(scene: Scene):
     )
 
     assert shown.json["failures"][0]["type"] == "ConnectionError"
-    assert (living.code, "is ready, not dead: `packhorse jobs show" in living.err) == (1, True)
+    assert (living.code, "is ready, not dead: use `packhorse jobs show" in living.err) == (1, True)
     assert (unknown.code, "There is no job 'nonsense'" in unknown.err) == (1, True)
-    assert nothing.out == "No dead letter fits.\n"
+    assert nothing.out == "No dead job matches.\n"
 
 
-async def test_dead_letters_are_replayed_and_dropped_and_nothing_else_is(mendings: Scene):
-    ids = {word: parse_id(mendings.ids[word]) for word in ("dead", "dead too", "unpaid", "ready", "cancelled")}
-    living, replayed, dropped, rest, all_left = await mendings.each(
-        f"dead drop --yes {mendings.ids['ready']}",
-        f"dead replay --yes --json {mendings.ids['dead']}",
+async def test_dead_letters_are_replayed_and_dropped_and_nothing_else_is(own_scenes: Scene):
+    ids = {word: parse_id(own_scenes.ids[word]) for word in ("dead", "dead too", "unpaid", "ready", "cancelled")}
+    living, replayed, dropped, rest, all_left = await own_scenes.each(
+        f"dead drop --yes {own_scenes.ids['ready']}",
+        f"dead replay --yes --json {own_scenes.ids['dead']}",
         "dead drop --yes --json --error 'till is closed'",
         "dead replay --yes --json -t mail",
         "dead drop --all --yes --json",
@@ -58,7 +58,7 @@ async def test_dead_letters_are_replayed_and_dropped_and_nothing_else_is(mending
         {"replayed": 1},
         {"dropped": 0},
     ]
-    store = mendings.open()
+    store = own_scenes.open()
     await store.open()
     found = dict(zip(ids, await states(store, *ids.values()), strict=True))
     await store.close()
@@ -71,9 +71,9 @@ async def test_dead_letters_are_replayed_and_dropped_and_nothing_else_is(mending
     }
 
 
-async def test_all_of_them_must_be_said(scene: Scene):
+async def test_all_of_them_must_be_printed(scene: Scene):
     silent, both, unasked = await scene.each("dead drop --yes", "dead drop --all -q email --yes", "dead drop --all")
 
     assert (silent.code, "their ids, filters, or --all" in silent.err) == (2, True)
     assert (both.code, "in one way" in both.err) == (2, True)
-    assert (unasked.code, "3 jobs will be dropped. Say --yes" in unasked.err) == (2, True)
+    assert (unasked.code, "3 jobs will be dropped. Use --yes" in unasked.err) == (2, True)

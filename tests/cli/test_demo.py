@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from packhorse import App
-from packhorse.cli.demo import scenes
-from packhorse.cli.demo.place import NAMESPACE, held
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
+from packhorse_demo import scenes
+from packhorse_demo.demo_store import NAMESPACE, count_jobs
 from tests.cli.shell import COMMAND, Ended, Shell
 from tests.conftest import kinds, wipe
-from tests.making import HOUR, WORKER
+from tests.factories import HOUR, WORKER
 
 PATIENCE = 120
 CTRL_C = "\x03"
@@ -36,13 +36,13 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 BROKEN = """
 import os, sys
-if "packhorse.cli.demo.porter" in sys.orig_argv:
+if "packhorse_demo.worker_process" in sys.orig_argv:
     os.write(2, b"no coal\\n")
     os._exit(3)
 """
 
 
-def porters(shell: Shell) -> list[int]:
+def worker_pids(shell: Shell) -> list[int]:
     """The worker processes of a demo, which are called with its folder."""
     listing = ["ps", "-ww", "-eo", "pid,stat,args"]  # -ww: whole, however narrow the terminal
     listed = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -54,7 +54,7 @@ def left(shell: Shell) -> list[str]:
     """Files and processes of a demo that are still there."""
     folders = (Path(shell.environment["TMPDIR"]), shell.folder)
     files = [str(file) for folder in folders for file in folder.glob("*") if "output-" not in file.name]
-    return [*files, *map(str, porters(shell))]
+    return [*files, *map(str, worker_pids(shell))]
 
 
 async def run(shell: Shell, *arguments: str) -> Ended:
@@ -113,16 +113,16 @@ async def test_every_scene_holds_on_a_server_whose_other_jobs_stay(shell: Shell,
         ended = await run(shell, "--json", "--yes", "--url", url)
 
         assert (refused.code, refused.out) == (2, "")
-        assert f"3 jobs of an earlier demo, in the namespace {NAMESPACE}, will be removed. Say --yes" in refused.err
+        assert f"3 jobs of an earlier demo, in the namespace {NAMESPACE}, will be removed. Use --yes" in refused.err
         whole(ended)
-        assert (await held(theirs), await held(ours)) == (2, 0)
+        assert (await count_jobs(theirs), await count_jobs(ours)) == (2, 0)
         assert left(shell) == []
 
 
 async def test_on_a_terminal_it_goes_on_until_ctrl_c_and_then_sums_up(shell: Shell):
     demo = shell.terminal("demo")
-    await demo.until("Ctrl-C ends it")
-    await demo.until("20 parcels wait in a paused queue")
+    await demo.until("Ctrl-C stops it")
+    await demo.until("20 orders wait in a paused queue")
     for words in ("queue", "waits", "claimed", "order-confirmation", "workers ["):
         await demo.until(words)
 
@@ -130,7 +130,7 @@ async def test_on_a_terminal_it_goes_on_until_ctrl_c_and_then_sums_up(shell: She
 
     assert await demo.ended() == 0
     summary = demo.text.rpartition("\x1b[?1049l")[2]
-    assert all(words in summary for words in ("120 orders: all done, each once", "orders that flow", "What next:"))
+    assert all(words in summary for words in ("120 orders: all done, each once", "steady orders", "What next:"))
     assert "Traceback" not in demo.text
     assert left(shell) == []
 
@@ -143,7 +143,7 @@ async def test_stopped_before_its_end_it_says_what_was_not_played(shell: Shell, 
     demo.signal(number)
 
     assert await demo.ended() == 128 + number
-    assert "FAILED not played: retries" in demo.text
+    assert "FAILED not run: retries" in demo.text
     assert "Traceback" not in demo.text
     assert left(shell) == []
 
@@ -151,12 +151,12 @@ async def test_stopped_before_its_end_it_says_what_was_not_played(shell: Shell, 
 async def test_ctrl_c_again_ends_it_at_once(shell: Shell):
     demo = shell.terminal("demo", "--once")
     await demo.until("cancel: ")
-    slow, quick = porters(shell)
-    os.kill(slow, signal.SIGSTOP)  # it will not go home when it is told to
+    slow, quick = worker_pids(shell)
+    os.kill(slow, signal.SIGSTOP)  # it does not stop when asked to
 
     demo.type(CTRL_C)
     async with asyncio.timeout(PATIENCE):
-        while quick in porters(shell):
+        while quick in worker_pids(shell):
             await asyncio.sleep(0.01)
     demo.type(CTRL_C)
 
@@ -172,20 +172,21 @@ async def test_beside_another_demo_it_is_not_played(shell: Shell):
     url = f"sqlite:///{shell.folder / 'shared.db'}"
     app = App(url)
     async with app:
-        other = Worker(
-            id=WORKER, name="porter", host="here", pid=1, slots=1, release="", queues=(), tasks=(), started=0
+        other = WorkerInfo(
+            id=WORKER, name="worker", host="here", pid=1, slots=1, release="", queues=(), tasks=(), started=0
         )
         await (await app.store()).fleet.beat(other, HOUR)
 
         ended = await run(shell, "--url", url)
 
     assert (ended.code, ended.out) == (1, "")
-    assert f"Another demo runs in the namespace {NAMESPACE} of this store: wait for its end, or stop it." in ended.err
+    assert f"Another demo runs in the namespace {NAMESPACE} of this store: wait until it ends, or stop it." in ended.err
 
 
-async def test_a_worker_that_does_not_start_is_told_with_what_it_said(shell: Shell, tmp_path: Path):
+async def test_a_worker_that_does_not_start_is_reported_with_what_it_printed(shell: Shell, tmp_path: Path):
     shell.write("../broken/sitecustomize.py", BROKEN)
-    shell.environment["PYTHONPATH"] = str(tmp_path / "broken")
+    before = shell.environment.get("PYTHONPATH", "")
+    shell.environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(tmp_path / "broken"), before)))
 
     ended = await run(shell, "--once")
 
@@ -200,9 +201,9 @@ async def test_out_of_time_it_fails_and_shows_what_is_in_the_store(shell: Shell)
 
     assert ended.code == 1
     assert "FAILED time: took more than 1.5 seconds" in ended.out
-    assert "FAILED not played: " in ended.out
+    assert "FAILED not run: " in ended.out
     assert "In the store:" in ended.out
-    assert "The workers said last:" in ended.out
+    assert "Last output of the workers:" in ended.out
     assert left(shell) == []
 
 
@@ -213,18 +214,18 @@ async def test_a_file_that_holds_jobs_is_left_alone(shell: Shell):
 
         assert ended.code == 2
         assert "holds 2 jobs; a file has no namespaces" in ended.err
-        assert await held(app) == 2
+        assert await count_jobs(app) == 2
 
 
 @pytest.mark.parametrize(
     ("url", "code", "words"),
     [
-        ("sqlite:///:memory:", 2, "which cannot share memory: give the path of a file"),
+        ("sqlite:///:memory:", 2, "which cannot share a store in memory: give the path of a file"),
         ("redis://127.0.0.1:1/0", 4, "The store at redis://127.0.0.1:1/0 cannot be used"),
-        ("ftp://127.0.0.1/", 2, "No store serves the scheme 'ftp'"),
+        ("ftp://127.0.0.1/", 2, "The scheme 'ftp' of the address is unknown"),
     ],
 )
-async def test_an_address_where_it_cannot_be_played_is_said_in_a_sentence(
+async def test_an_address_where_it_cannot_be_played_is_printed_in_a_sentence(
     shell: Shell, url: str, code: int, words: str
 ):
     ended = await run(shell, "--url", url)

@@ -1,4 +1,4 @@
-"""A scene that fails is seen to fail: in the show, in the summary, in what programs read."""
+"""A scene that fails is seen to fail: in the player, in the summary, in what programs read."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,18 +10,19 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from docs.gen import pictures
 from packhorse import App
-from packhorse.cli.demo import fleet, recording, scenes, show
-from packhorse.cli.demo.fleet import Fleet
-from packhorse.cli.demo.scene import Check, Scene, Stage, equal
-from packhorse.cli.demo.screen import Lines
-from packhorse.cli.demo.show import Show
-from packhorse.cli.demo.summary import Counts, Played, Summary, drawn, latest
-from packhorse.cli.frame import Trouble
+from packhorse.cli.command import CliError
+from packhorse_demo import player, scenes, workers
+from packhorse_demo.player import Player
+from packhorse_demo.scene import Check, Scene, Stage, equal
+from packhorse_demo.screen import TextView
+from packhorse_demo.summary import DemoSummary, EventCounts, SceneResult, drawn, latest
+from packhorse_demo.workers import WorkerProcesses
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-GOOD = Played("orders", "orders come in", 0.5, (Check("2 orders: all done", True, "2 done"),))
-BAD = Played("orders", "orders come in", 0.5, (Check("2 orders: all done", False, "1 done"),))
+GOOD = SceneResult("orders", "orders come in", 0.5, (Check("2 orders: all done", True, "2 done"),))
+BAD = SceneResult("orders", "orders come in", 0.5, (Check("2 orders: all done", False, "1 done"),))
 
 
 class Wrong(Scene):
@@ -37,99 +38,99 @@ class Wrong(Scene):
 
 
 class Broken(Wrong):
-    """Does not come to its check."""
+    """Raises before its check."""
 
     async def play(self, stage: Stage) -> None:
         raise ConnectionError("the road is closed")
 
 
 class Hasty(Wrong):
-    """Has no patience of its own."""
+    """Raises a TimeoutError of its own."""
 
     async def play(self, stage: Stage) -> None:
         raise TimeoutError("the job has not ended within 1 s")
 
 
 class Endless(Wrong):
-    """Does not come to an end."""
+    """Never ends."""
 
     async def play(self, stage: Stage) -> None:
         await asyncio.Event().wait()
 
 
 @pytest.fixture
-def said() -> list[str]:
+def printed() -> list[str]:
     return []
 
 
 @pytest.fixture
-async def stage(said: list[str], tmp_path: Path) -> AsyncIterator[Show]:
-    """A show in memory without any workers."""
+async def stage(printed: list[str], tmp_path: Path) -> AsyncIterator[Player]:
+    """A player on a store in memory, without workers."""
     app = App("sqlite:///:memory:")
-    yield Show(app, Fleet({}, tmp_path / "notes"), Lines(said.append))
+    yield Player(app, WorkerProcesses({}, tmp_path / "notes"), TextView(printed.append))
     await app.close()
 
 
-async def test_a_check_that_does_not_hold_says_what_was_found(stage: Show, said: list[str]):
+async def test_a_check_that_does_not_hold_says_what_was_found(stage: Player, printed: list[str]):
     await stage.play(Wrong())
 
-    [played] = stage.played
-    assert not played.passed
-    assert played.troubles == ["2 jobs: all done, each once: 2 enqueued, 0 done, 1 not done, 0 not once"]
-    assert f"  FAILED: {played.troubles[0]}" in said
-    assert any("default: 1 ready" in line for line in await show.contents(stage.app))
+    [result] = stage.results
+    assert not result.passed
+    assert result.problems == ["2 jobs: all done, each once: 2 enqueued, 0 done, 1 not done, 0 not once"]
+    assert f"  FAILED: {result.problems[0]}" in printed
+    assert any("default: 1 ready" in line for line in await player.contents(stage.app))
 
 
-async def test_a_scene_that_breaks_is_a_failure_and_the_next_is_played(stage: Show):
+async def test_a_scene_that_breaks_is_a_failure_and_the_next_is_played(stage: Player):
     assert await stage.round([Broken, Wrong], 10)
 
-    assert [played.error for played in stage.played] == ["ConnectionError: the road is closed", None]
-    assert not any(played.passed for played in stage.played)
+    assert [result.error for result in stage.results] == ["ConnectionError: the road is closed", None]
+    assert not any(result.passed for result in stage.results)
 
 
-async def test_a_scene_that_does_not_end_is_a_failure(stage: Show, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(show, "SCENE_LIMIT", 0.05)
+async def test_a_scene_that_does_not_end_is_a_failure(stage: Player, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(player, "SCENE_SECONDS", 0.05)
 
     await stage.play(Endless())
 
-    assert stage.played[0].error == "not at its end after 0.05 seconds"
+    assert stage.results[0].error == "did not end within 0.05 seconds"
 
 
-async def test_what_a_scene_did_not_wait_for_is_told_in_its_own_words(stage: Show):
+async def test_what_a_scene_did_not_wait_for_is_reported_in_its_own_words(stage: Player):
     await stage.play(Hasty())
 
-    assert stage.played[0].error == "TimeoutError: the job has not ended within 1 s"
+    assert stage.results[0].error == "TimeoutError: the job has not ended within 1 s"
 
 
 async def test_a_worker_that_hangs_while_it_starts_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.write(2, b'no coal\\n')\nsignal.pause()\n")
-    fleet_of = Fleet({"PYTHONPATH": str(tmp_path)}, tmp_path / "notes")
-    monkeypatch.setattr(fleet, "STARTING", 0.5)
+    processes = WorkerProcesses({"PYTHONPATH": str(tmp_path)}, tmp_path / "notes")
+    monkeypatch.setattr(workers, "START_SECONDS", 0.5)
 
-    with pytest.raises(Trouble, match=r"A worker process of the demo did not start\."):
-        await fleet_of.hire(2)
+    with pytest.raises(CliError, match=r"A worker process of the demo did not start\."):
+        await processes.start(2)
 
-    pids = fleet_of.pids
-    await fleet_of.close()
+    pids = processes.pids
+    await processes.close()
     assert len(pids) == 2
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
 
 
-async def test_a_round_that_takes_too_long_is_a_failure(stage: Show):
+async def test_a_round_that_takes_too_long_is_a_failure(stage: Player):
     assert not await stage.round([Endless, Wrong], 0.05)
 
-    assert [(played.name, played.error) for played in stage.played] == [("time", "took more than 0.05 seconds")]
+    assert [(result.name, result.error) for result in stage.results] == [("time", "took more than 0.05 seconds")]
 
 
-def summary(*scenes: Played, missing: tuple[str, ...] = ()) -> Summary:
-    return Summary("SQLite", 2.0, scenes, Counts(enqueued=3, done=3), missing)
+def summary(*scenes: SceneResult, missing: tuple[str, ...] = ()) -> DemoSummary:
+    return DemoSummary("SQLite", 2.0, scenes, EventCounts(enqueued=3, done=3), missing)
 
 
 def test_a_summary_passes_only_if_all_was_played_and_holds():
     assert summary(GOOD, GOOD).passed
     assert not summary(GOOD, BAD).passed
     assert not summary(GOOD, missing=("retries",)).passed
-    assert not summary(Played("empty", "no checks", 0.1)).passed
+    assert not summary(SceneResult("empty", "no checks", 0.1)).passed
     assert not summary().passed
 
 
@@ -144,7 +145,7 @@ def test_people_read_what_failed_and_what_is_in_the_store():
 
     text = printed.get()
     assert "FAILED orders: 2 orders: all done: 1 done" in text
-    assert "FAILED not played: retries" in text
+    assert "FAILED not run: retries" in text
     assert "orders: 1 ready" in text
 
 
@@ -163,7 +164,7 @@ def test_a_check_of_equality_says_both_sides():
 
 
 def test_a_recording_is_a_picture_that_needs_nothing_from_elsewhere(tmp_path: Path):
-    recording.save(tmp_path / "summary.svg", "packhorse demo", drawn(summary(GOOD)))
+    pictures.save(tmp_path / "summary.svg", "packhorse demo", drawn(summary(GOOD)))
 
     picture = (tmp_path / "summary.svg").read_text()
     assert "orders" in picture

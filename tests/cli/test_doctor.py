@@ -1,4 +1,4 @@
-"""packhorse doctor: what is in force, what is wrong, and how to mend it."""
+"""packhorse doctor: what is in force, what is wrong, and how to fix it."""
 
 import os
 import sqlite3
@@ -17,7 +17,7 @@ KEYS = {"name", "value", "grade", "advice"}
 
 @pytest.fixture
 def anywhere(tmp_path) -> Iterator[Scene]:
-    """A shell that is told its addresses command by command."""
+    """A shell that gets an address with each command."""
     made = Scene(tmp_path)
     yield made
     made.end()
@@ -50,7 +50,7 @@ async def test_the_work_is_looked_at_with_a_fix_for_each_trouble(scenes: Scene):
     assert seen["dead letters"] == ("note", "3", "packhorse dead ls --by error")
 
 
-async def test_a_file_is_sound_and_said_to_be_where_it_is(scene: Scene):
+async def test_a_file_is_sound_and_printed_to_be_where_it_is(scene: Scene):
     as_json, ended = await scene.each("doctor --json", "doctor")
 
     seen = found(as_json)
@@ -80,8 +80,8 @@ async def test_without_a_layout_or_a_store_the_exit_code_is_one(anywhere: Scene)
 
 async def test_tasks_without_a_timeout_are_named_where_an_app_is_known(folder: Shell):
     tasks = "".join(f"@app.task(name='{name}')\nasync def {name}(): ...\n" for name in "abcdefg")
-    for name, said in {"endless": "", "timed": "timeout=5"}.items():
-        folder.write(f"{name}.py", f"from packhorse import App\napp = App({said})\n{tasks}")
+    for name, options in {"endless": "", "timed": "timeout=5"}.items():
+        folder.write(f"{name}.py", f"from packhorse import App\napp = App({options})\n{tasks}")
 
     endless, timed = [await folder.run("doctor", "--json", "-A", name) for name in ("endless", "timed")]
 
@@ -114,24 +114,24 @@ async def settings(server: servers.Server, *commands: str) -> None:
     await client.aclose()
 
 
-async def test_a_redis_that_evicts_is_bad_and_the_fix_is_said(anywhere: Scene, redis: servers.Server):
+async def test_a_redis_that_evicts_is_bad_and_the_fix_is_printed(anywhere: Scene, redis: servers.Server):
     await settings(redis, "CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory 100mb")
-    evicting, told, refused = await anywhere.each(
+    evicting, printed, refused = await anywhere.each(
         f"doctor --json --url {redis.url}", f"doctor --url {redis.url}", f"jobs ls --url {redis.url}"
     )
     await settings(redis, "CONFIG SET maxmemory-policy noeviction", "CONFIG SET appendonly yes")
-    up, mended = await anywhere.each(f"migrate up --url {redis.url}", f"doctor --json --url {redis.url}")
+    up, repaired = await anywhere.each(f"migrate up --url {redis.url}", f"doctor --json --url {redis.url}")
 
-    assert evicting.code == told.code == 1
+    assert evicting.code == printed.code == 1
     grade, value, advice = found(evicting)["maxmemory-policy"]
     assert (grade, value) == ("bad", "allkeys-lru")
     assert "CONFIG SET maxmemory-policy noeviction" in advice
-    assert "bad   maxmemory-policy" in told.out
+    assert "bad   maxmemory-policy" in printed.out
     assert (refused.code, "set maxmemory-policy to noeviction" in refused.err) == (4, True)
     assert found(evicting)["durability"][:2] == ("warn", "memory: a server that ends, however it ends, loses all jobs")
-    assert (up.code, mended.code) == (0, 0)
-    assert found(mended)["durability"][1].startswith("process: a killed server loses nothing")
-    assert grades(mended, "Redis", "durability", "maxmemory-policy", "memory", "clock skew") == ["ok"] * 5
+    assert (up.code, repaired.code) == (0, 0)
+    assert found(repaired)["durability"][1].startswith("process: a killed server loses nothing")
+    assert grades(repaired, "Redis", "durability", "maxmemory-policy", "memory", "clock skew") == ["ok"] * 5
 
 
 async def test_a_redis_that_hides_its_settings_is_no_error(anywhere: Scene, appending: servers.Server):
@@ -170,7 +170,7 @@ async def test_a_postgres_as_it_comes_is_sound(anywhere: Scene, careful: servers
         f"doctor --json --url {careful.url}", f"migrate up --url {careful.url}", f"doctor --json --url {careful.url}"
     )
 
-    assert found(fresh)["schema packhorse"] == ("note", "not there yet", "`packhorse migrate up` makes it")
+    assert found(fresh)["schema packhorse"] == ("note", "does not exist yet", "`packhorse migrate up` creates it")
     assert fresh.code == 1
     assert sound.code == 0
     assert found(sound)["durability"][1].startswith("os: ")
@@ -181,7 +181,9 @@ async def test_a_postgres_as_it_comes_is_sound(anywhere: Scene, careful: servers
     )
 
 
-async def test_roles_with_odd_settings_or_few_rights_are_told_what_to_ask_for(anywhere: Scene, careful: servers.Server):
+async def test_roles_with_odd_settings_or_few_rights_are_reported_what_to_ask_for(
+    anywhere: Scene, careful: servers.Server
+):
     await sql(
         careful,
         "CREATE ROLE clerk LOGIN; CREATE ROLE odd SUPERUSER LOGIN;"
@@ -194,7 +196,7 @@ async def test_roles_with_odd_settings_or_few_rights_are_told_what_to_ask_for(an
     )
 
     grade, value, advice = found(poor)["schema elsewhere"]
-    assert (grade, value) == ("warn", "not there yet, and clerk may not make it")
+    assert (grade, value) == ("warn", "does not exist yet, and clerk may not create it")
     assert "GRANT CREATE ON DATABASE" in advice
     assert found(loose)["isolation"] == ("bad", "serializable", "ALTER ROLE odd RESET default_transaction_isolation")
     assert found(loose)["durability"][:2] == (

@@ -33,18 +33,18 @@ FOUND: dict[str, tuple[dict[str, str], tuple[str, ...], dict[str, str]]] = {
 LOST: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
     "no module": ({}, ("-A", "nowhere:app"), "There is no module 'nowhere' in {here}: check the name, or go to"),
     "no module in a package": ({"work/__init__.py": ""}, ("-A", "work.far"), "There is no module 'work.far' in {here}"),
-    "a path": ({"shop.py": APP}, ("-A", "./shop.py"), "'./shop.py' is a path: say it as it is imported, shop:app"),
+    "a path": ({"shop.py": APP}, ("-A", "./shop.py"), "'./shop.py' is a path: write it as it is imported, shop:app"),
     "no app": ({"shop.py": "x = 1\n"}, ("-A", "shop"), "shop holds no App: make one there, app = App(), or name the"),
     "two apps": (
         {"shop.py": f"{APP}other = App('sqlite:///:memory:')\n"},
         ("-A", "shop"),
-        "shop holds 2 apps: say shop:app or shop:other",
+        "shop holds 2 apps: use shop:app or shop:other",
     ),
-    "no such name": ({"shop.py": APP}, ("-A", "shop:queue"), "shop has no 'queue': say shop:app"),
+    "no such name": ({"shop.py": APP}, ("-A", "shop:queue"), "shop has no 'queue': use shop:app"),
     "not an app": (
         {"shop.py": f"{APP}x = 1\n"},
         ("-A", "shop:x"),
-        "shop:x is not an App, its type is int: say shop:app",
+        "shop:x is not an App, its type is int: use shop:app",
     ),
     "nothing anywhere": ({"readme.py": APP}, (), "No app found (no module that imports packhorse in the usual places)"),
     "none in the usual places": (
@@ -74,12 +74,12 @@ async def test_an_app_is_found(tmp_path: Path):
 
     answers = dict(zip(FOUND, await forks.run(cases), strict=True))
 
-    said = {name: answer.err for name, answer in answers.items()}
-    assert [name for name, words in said.items() if "The app has no task 'gone': " not in words] == [], said
+    messages = {name: answer.err for name, answer in answers.items()}
+    assert [name for name, words in messages.items() if "The app has no task 'gone': " not in words] == [], messages
     assert {answer.code for answer in answers.values()} == {2}
 
 
-async def test_an_app_that_is_not_found_is_told_with_what_to_do(tmp_path: Path):
+async def test_an_app_that_is_not_found_is_reported_with_what_to_do(tmp_path: Path):
     cases = [
         (place(tmp_path / f"{number}", files), ("enqueue", *arguments, "add"))
         for number, (files, arguments, _) in enumerate(LOST.values())
@@ -128,9 +128,11 @@ async def test_an_address_in_the_environment_does_not_hide_the_app_of_the_folder
 async def test_a_broken_app_is_not_passed_over(folder: Shell):
     folder.write("app.py", "import packhorse\nraise RuntimeError('no coal')\n")
     (folder.folder / "packhorse.db").touch()
-    told = Shell(folder.folder, PACKHORSE_URL=f"sqlite:///{folder.folder}/other.db")
+    with_address = Shell(folder.folder, PACKHORSE_URL=f"sqlite:///{folder.folder}/other.db")
 
-    answers = await forks.run([(told, ("enqueue", "add")), (folder, ("enqueue", "add")), (folder, ("jobs", "ls"))])
+    answers = await forks.run(
+        [(with_address, ("enqueue", "add")), (folder, ("enqueue", "add")), (folder, ("jobs", "ls"))]
+    )
 
     assert [answer.code for answer in answers] == [3, 3, 3]
     assert all("Importing 'app' raised RuntimeError" in answer.err for answer in answers)
@@ -162,7 +164,7 @@ async def test_an_address_that_the_app_does_not_take_is_refused(folder: Shell):
     assert (taken.code, (folder.folder / "typed.db").exists()) == (0, True)
     assert (refused.code, refused.err) == (
         2,
-        "Error: The app names its own url: leave --url away, or let App() take it.\n",
+        "Error: The app names its own url: leave out --url, or make the app without url=.\n",
     )
 
 
@@ -174,14 +176,14 @@ async def test_an_address_that_the_app_does_not_take_is_refused(folder: Shell):
             "postgresql://user:hush@localhost:1/db",
             "Error: The store at postgresql://localhost:1/db cannot be used: ",
         ),
-        ("sqlite:///shop.py/x.db", "Error: The store at sqlite:///shop.py/x.db cannot be used: "),
+        ("sqlite:///shop.py/x.db", "Error: The store at sqlite:///{folder}/shop.py/x.db cannot be used: "),
     ],
 )
-async def test_a_store_that_is_not_reached_is_told_with_what_to_check(folder: Shell, url: str, words: str):
+async def test_a_store_that_is_not_reached_is_reported_with_what_to_check(folder: Shell, url: str, words: str):
     answer = await folder.run("enqueue", "--url", url, "add")
 
     assert (answer.code, answer.out) == (4, "")
-    assert answer.err.startswith(words)
+    assert answer.err.startswith(words.format(folder=folder.folder))
     assert "\nCheck: " in answer.err
     assert "hush" not in answer.err
     assert "Traceback" not in answer.err
@@ -196,11 +198,11 @@ async def test_other_trouble_is_a_sentence_too(folder: Shell):
     scheme, missing, empty, looked = await forks.run([(folder, case) for case in (*cases, look)])
 
     assert (scheme.code, scheme.err.count("\n")) == (2, 1)
-    assert scheme.err.startswith("Error: No store serves the scheme 'mysql': use ")
+    assert scheme.err.startswith("Error: The scheme 'mysql' of the address is unknown: use ")
     assert missing.code == 4
     assert (
         missing.err
-        == f"Error: There is no file {folder.folder}/missing.db: check --url, or `packhorse migrate up` makes it.\n"
+        == f"Error: There is no file {folder.folder}/missing.db: check --url, or `packhorse migrate up` creates it.\n"
     )
     assert looked == missing
     assert not (folder.folder / "missing.db").exists()

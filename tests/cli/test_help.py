@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from packhorse.cli.commands import packhorse
+from packhorse.cli.root import packhorse
 from tests.cli import forks
 from tests.cli.shell import Shell
 
@@ -95,7 +95,7 @@ WITHOUT = (
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
-def test_without_the_extra_it_is_said_how_to_get_it(module: str):
+def test_without_the_extra_it_is_printed_how_to_get_it(module: str):
     ended = subprocess.run(
         [sys.executable, "-c", WITHOUT.format(module)], capture_output=True, text=True, check=False, timeout=30
     )

@@ -1,4 +1,4 @@
-"""packhorse jobs ls, show and what is said when something is wrong."""
+"""packhorse jobs ls, show and errors."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from tests.cli.scene import Scene
 
 BRIEF = {
-    "id", "task", "queue", "state", "reason", "priority", "attempt", "lost", "key", "tenant", "enqueued_at", "since",
+    "id", "task", "queue", "state", "reason", "priority", "attempt", "lost", "key", "tenant", "enqueued_at",
+    "due_at", "ready_at", "started_at", "lease_expires_at", "waiting_since", "ended_at",
     "error",
 }  # fmt: skip
 WHOLE = BRIEF | {
@@ -31,12 +32,12 @@ async def test_filters_leave_what_fits(scene: Scene):
         "--header order=o-1": {"unpaid"},
         "--tenant acme": {"dead"},
         "--key till": {"first", "behind"},
-        "-q held --since 1h": {"paused"},
-        "--since 2999-01-01T00:00:00Z": set(),
+        "-q held --enqueued-after 1h": {"paused"},
+        "--enqueued-after 2999-01-01T00:00:00Z": set(),
     }
     words = {job: word for word, job in scene.ids.items()}
 
-    *runs, two = await scene.each(*(f"jobs ls --json {said}" for said in fits), "jobs ls --json -n 2")
+    *runs, two = await scene.each(*(f"jobs ls --json {filters}" for filters in fits), "jobs ls --json -n 2")
 
     found = [{words[job["id"]] for job in run.json} for run in runs]
     assert dict(zip(fits, found, strict=True)) == fits
@@ -50,7 +51,7 @@ async def test_people_get_a_table(scene: Scene):
     assert head.split() == ["id", "task", "queue", "state", "reason", "attempt", "enqueued_at", "since", "error"]
     assert len(rows) == 3
     assert any("ConnectionError: the till is closed" in row for row in rows)
-    assert nothing.out == "No job fits.\n"
+    assert nothing.out == "No job matches.\n"
 
 
 async def test_all_that_is_known_of_a_job_is_shown(scenes: Scene):
@@ -70,7 +71,7 @@ async def test_all_that_is_known_of_a_job_is_shown(scenes: Scene):
     assert (done["arguments"], done["result"]) == ({"to": "ann"}, {"sent": True})
 
 
-async def test_it_is_said_why_a_job_is_not_running(scene: Scene):
+async def test_it_is_printed_why_a_job_is_not_running(scene: Scene):
     reasons = {
         "paused": "packhorse queues resume held",
         "alone": "packhorse worker -q nobody",
@@ -89,9 +90,9 @@ async def test_it_is_said_why_a_job_is_not_running(scene: Scene):
 
 async def test_it_is_seen_since_when_and_how_long_a_job_has_been_running(scenes: Scene):
     before = datetime.now(UTC)
-    told, listed = await scenes.each("jobs ls -s running --json", "jobs ls -s running")
+    as_json, listed = await scenes.each("jobs ls -s running --json", "jobs ls -s running")
 
-    moments = [datetime.fromisoformat(job["since"]) for job in told.json]
+    moments = [datetime.fromisoformat(job["started_at"]) for job in as_json.json]
     assert moments
     assert all(before - timedelta(minutes=30) < moment <= before for moment in moments)
     _, *rows = listed.out.splitlines()
@@ -114,24 +115,24 @@ async def test_a_job_is_found_by_the_words_of_its_id_and_its_arguments_can_be_le
     assert "secret" not in less.out
 
 
-async def test_what_is_wrong_is_said_with_what_to_do(scene: Scene, tmp_path):
+async def test_what_is_wrong_is_printed_with_what_to_do(scene: Scene, tmp_path):
     unknown, done = "00000000-0000-7000-8000-000000000000", scene.ids["done"]
     (tmp_path / "empty.db").touch()
     wrong = {
         f"show {unknown}": (1, f"There is no job {unknown}: it was never enqueued here"),
-        "show nonsense": (1, "There is no job 'nonsense': it is no job id"),
+        "show nonsense": (1, "There is no job 'nonsense': it is not a job id"),
         "ls -s lost": (2, "'lost' is not one of 'scheduled', 'ready'"),
         "ls --reason mood": (2, "'mood' is not one of"),
-        "ls --since noon": (2, "'noon' is no moment: say 15m"),
+        "ls --enqueued-after noon": (2, "'noon' is not a moment: use 15m"),
         "ls --header order": (2, "'order' is not of the form name=value"),
-        "ls --url mongodb://x": (2, "No store serves the scheme 'mongodb'"),
+        "ls --url mongodb://x": (2, "The scheme 'mongodb' of the address is unknown"),
         "ls --url redis://127.0.0.1:1": (4, "redis-cli -u ADDRESS ping"),
         "ls --url postgresql://127.0.0.1:1/x": (4, "pg_isready -d ADDRESS"),
         f"ls --url sqlite:///{tmp_path}/none.db": (4, "packhorse migrate up"),
         f"ls --url sqlite:///{tmp_path}/empty.db": (4, "packhorse migrate up"),
-        "rm": (2, "Say which jobs are to be removed, in one way: their ids, or filters."),
+        "rm": (2, "Name the jobs to be removed in one way: their ids, or filters."),
         f"rm {unknown} -q email": (2, "in one way"),
-        "rm -q email": (2, "10 jobs will be removed. Say --yes"),
+        "rm -q email": (2, "10 jobs will be removed. Use --yes"),
         f"rm {unknown} --yes": (1, f"There is no job {unknown}"),
         "replay -s ready -q email": (2, "A job that is ready cannot be replayed."),
         f"cancel {done} --yes": (1, f"The job {done} is done: it cannot be cancelled."),

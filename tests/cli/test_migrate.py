@@ -10,6 +10,8 @@ import pytest
 
 from packhorse.model.ids import new_token
 from tests.cli.scene import Scene
+from tests.cli.test_doctor import found
+from tests.conformance.releases import Release
 from tests.conftest import address, kinds
 
 STORES = ("sqlite", "redis", "postgres")
@@ -48,11 +50,11 @@ async def test_the_layout_is_brought_up_to_date_once(bare: Scene):
     )
 
     steps = [step["step"] for step in before.json]
-    assert (before.code, {step["standing"] for step in before.json}) == (1, {"pending"})
+    assert (before.code, {step["state"] for step in before.json}) == (1, {"pending"})
     assert up.json == {"taken": steps}
     assert again.out == "The layout is up to date.\n"
-    assert (after.code, {step["standing"] for step in after.json}) == (0, {"taken"})
-    assert ls.out == "No job fits.\n"
+    assert (after.code, {step["state"] for step in after.json}) == (0, {"taken"})
+    assert ls.out == "No job matches.\n"
 
 
 async def test_what_is_printed_makes_the_layout_when_it_is_run_by_hand(bare: Scene):
@@ -61,10 +63,29 @@ async def test_what_is_printed_makes_the_layout_when_it_is_run_by_hand(bare: Sce
     await by_hand(bare, printed.out)
     status, left, everything, ls = await bare.each("migrate status", "migrate sql", "migrate sql --all", "jobs ls")
 
-    assert {step["standing"] for step in unchanged.json} == {"pending"}
+    assert {step["state"] for step in unchanged.json} == {"pending"}
     assert (status.code, ls.code) == (0, 0)
     assert left.out.count("\n-- step") == 0
     assert everything.out.count("\n-- step") == len(unchanged.json) == printed.out.count("\n-- step")
+
+
+async def test_newer_steps_are_shown_and_only_incompatible_ones_are_a_fault(bare: Scene):
+    later, last = Release(bare.folder / "later"), Release(bare.folder / "last")
+    for release in (later, last):
+        release.add_a_step(compatible=True)
+    last.add_a_step(compatible=False)
+
+    assert "9999_later" in await later.run("migrate", bare.url, bare.namespace)
+    status, doctor, ls = await bare.each("migrate status", "doctor --json", "jobs ls")
+    assert (await last.run("migrate", bare.url, bare.namespace)) == "ok ['9999_other']"
+    refused, ill, no_ls = await bare.each("migrate status", "doctor --json", "jobs ls")
+
+    assert (status.code, status.out.splitlines()[-1].split()) == (0, ["9999_later", "unknown", "work", "with", "it"])
+    assert (refused.code, refused.out.splitlines()[-1].split()) == (1, ["9999_other", "unknown", "refuse", "it"])
+    words = "has 9999_later, of a newer release, compatible with this one"
+    assert found(doctor)["layout"] == ("note", words, "upgrade Packhorse here when the rollout goes on")
+    assert found(ill)["layout"][0] == "bad"
+    assert (ls.code, no_ls.code) == (0, 4)
 
 
 async def test_a_look_makes_no_file(tmp_path: Path):
@@ -75,7 +96,7 @@ async def test_a_look_makes_no_file(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_store_that_is_down_is_said_to_be_down(tmp_path: Path):
+async def test_a_store_that_is_down_is_printed_to_be_down(tmp_path: Path):
     shell = Scene(tmp_path)
 
     runs = await shell.each(

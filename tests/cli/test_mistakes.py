@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from packhorse.cli.commands import packhorse
+from packhorse.cli.root import packhorse
 from tests.cli import forks
 from tests.cli.shell import Shell
 from tests.cli.test_help import PATHS, found
@@ -13,18 +13,18 @@ WIDTH = 80  # columns of a terminal
 MISTAKES: dict[tuple[str, ...], tuple[int, str]] = {
     ("job", "ls"): (2, "No such command 'job'. Did you mean 'jobs'?"),
     ("purge", "default"): (2, "No such command 'purge'."),
-    ("-A", "shop", "jobs", "ls"): (2, "The option -A stands after the command: packhorse jobs ls -A shop"),
-    ("--url=sqlite:///x.db", "doctor"): (2, "The option --url stands after the command: packhorse doctor --url …"),
+    ("-A", "shop", "jobs", "ls"): (2, "Write the option -A after the command: packhorse jobs ls -A shop"),
+    ("--url=sqlite:///x.db", "doctor"): (2, "Write the option --url after the command: packhorse doctor --url …"),
     ("enqueue", "-A", "shop", "ad", "a=1", "b=2"): (2, "The app has no task 'ad': did you mean 'add'?"),
     ("enqueue", "-A", "shop", "unheard-of"): (2, "The app has no task 'unheard-of': it has add, "),
-    ("enqueue", "-A", "shop", "add", "a=1", "b=2", "--timeout", "5s"): (2, "--timeout is for --wait: say --wait too."),
+    ("enqueue", "-A", "shop", "add", "a=1", "b=2", "--timeout", "5s"): (2, "--timeout needs --wait."),
     ("jobs", "replay", "-A", "shop", "nonsense"): (1, "There is no job 'nonsense'"),
     ("queues", "wait", "-A", "shop", "defualt"): (
         1,
         "There is no queue 'defualt': no job is in it; did you mean 'default'?",
     ),
-    ("worker", "shop", "--lease", "1ms"): (2, "'1ms' is too short: say 0.1s or more."),
-    ("worker", "shop:add"): (3, "shop:add is not an App, its type is AsyncTask: say shop:app"),
+    ("worker", "shop", "--lease", "1ms"): (2, "'1ms' is too short: use 0.1s or more."),
+    ("worker", "shop:add"): (3, "shop:add is not an App, its type is AsyncTask: use shop:app"),
 }
 
 

@@ -12,7 +12,7 @@ from packhorse.model.job import failure
 from packhorse.model.reason import DeadReason
 from tests.cli import forks
 from tests.cli.shell import COMMAND, PATIENCE, Ended, Shell
-from tests.making import Dead, Done, new, put_in, run
+from tests.factories import Dead, Done, new, put_in, run
 
 EVIL = "no user \x1b]0;title\x07\x1b[2J\x9b31mowned"
 COMMANDS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")

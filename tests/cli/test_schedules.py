@@ -32,15 +32,15 @@ async def refresh() -> None: ...
 
 
 @pytest.fixture
-async def clocks(mendings: Scene) -> Scene:
+async def clocks(own_scenes: Scene) -> Scene:
     """A store with the schedules of an app."""
-    mendings.write("clocks.py", CLOCKS)
-    [synced] = await mendings.each("schedules sync -A clocks")
+    own_scenes.write("clocks.py", CLOCKS)
+    [synced] = await own_scenes.each("schedules sync -A clocks")
     assert synced.out == "Changed: nightly, hourly, over.\n"
-    return mendings
+    return own_scenes
 
 
-async def test_schedules_are_listed_shown_and_foretold(clocks: Scene):
+async def test_schedules_are_listed_shown_and_forereported(clocks: Scene):
     listed, table, few, shown, foretold, words = await clocks.each(
         "schedules ls --json",
         "schedules ls",
@@ -95,7 +95,7 @@ async def test_schedules_are_paused_resumed_and_removed(clocks: Scene):
     assert len(some.json) == 10
     assert (unasked.code, unasked.err) == (
         2,
-        "Error: 1 schedule will be removed. Say --yes to go on without being asked.\n",
+        "Error: 1 schedule will be removed. Use --yes to go on without being asked.\n",
     )
     assert removed.out == "Removed: hourly.\n"
     assert [schedule["schedule"] for schedule in left.json] == ["nightly", "over"]
@@ -107,18 +107,18 @@ async def test_what_is_declared_no_more_is_disabled_by_sync(clocks: Scene):
         "schedules sync -A clocks", "schedules sync -A clocks", "schedules ls --json"
     )
 
-    assert (synced.out, again.out) == ("Changed: hourly, over.\n", "Changed: nothing, all is as declared.\n")
+    assert (synced.out, again.out) == ("Changed: hourly, over.\n", "Changed: nothing, all schedules are as declared.\n")
     assert [schedule["state"] for schedule in listed.json] == ["disabled", "active", "disabled"]
 
 
-async def test_a_schedule_that_is_not_there_is_said_so(clocks: Scene):
+async def test_a_schedule_that_is_not_there_is_printed_so(clocks: Scene):
     for ended in await clocks.each(
         "schedules show nosuch", "schedules next nosuch", "schedules run nosuch", "schedules pause nosuch",
         "schedules rm nosuch --yes", "schedules backfill nosuch 2h 1h",
     ):  # fmt: skip
         assert (ended.code, ended.err) == (
             2,
-            "Error: There is no schedule 'nosuch': `packhorse schedules ls` shows those there are\n",
+            "Error: There is no schedule 'nosuch': `packhorse schedules ls` lists the stored ones\n",
         )
 
 

@@ -28,29 +28,29 @@ def alive(pid: int) -> bool:
 
 async def two(folder: Shell, *options: str) -> tuple[Program, list[int]]:
     supervisor = folder.start("worker", "shop", "--processes", "2", *options)
-    return supervisor, pids(await supervisor.until("works on", 2))
+    return supervisor, pids(await supervisor.until("is ready on", 2))
 
 
 async def test_a_killed_worker_is_started_again(folder: Shell):
     supervisor, before = await two(folder)
 
     os.kill(before[0], signal.SIGKILL)
-    told = await supervisor.until("works on", 3)
+    output = await supervisor.until("is ready on", 3)
 
-    assert re.search(r"Worker 1 was killed by SIGKILL after \d+\.\d s: starting it again in 0\.\d s", told)
+    assert re.search(r"Worker 1 was killed by SIGKILL after \d+\.\d s: starting it again in 0\.\d s", output)
     supervisor.signal(signal.SIGTERM)
     assert await supervisor.ended() == 0
-    assert not any(alive(pid) for pid in pids(told))
+    assert not any(alive(pid) for pid in pids(output))
 
 
 async def test_pauses_before_a_new_start_grow(folder: Shell):
     supervisor = folder.start("worker", "shop", "--processes", "2", PACKHORSE_URL="redis://localhost:1")
 
-    told = await supervisor.until("starting it again", 2)
+    output = await supervisor.until("starting it again", 2)
 
-    pauses = [float(pause) for pause in re.findall(r"exit code 4 after .* again in (\S+) s", told)]
+    pauses = [float(pause) for pause in re.findall(r"exit code 4 after .* again in (\S+) s", output)]
     assert pauses[0] < pauses[1]
-    assert "The store at redis://localhost:1 cannot be used" in told
+    assert "The store at redis://localhost:1 cannot be used" in output
 
 
 async def test_workers_end_with_their_supervisor(folder: Shell):
@@ -86,13 +86,13 @@ async def test_a_second_signal_is_handed_on_too(folder: Shell):
     supervisor.signal(signal.SIGINT)
 
     assert await supervisor.ended() == 128 + signal.SIGINT
-    assert "Still running, to be run again: sleep" in supervisor.text
+    assert "Still running, will be run again: sleep" in supervisor.text
 
 
 async def test_ctrl_c_on_a_terminal_reaches_each_worker_once(folder: Shell):
     await folder.enqueue("linger")
     supervisor = folder.terminal("worker", "shop", "--processes", "2", "--log-level", "debug")
-    await supervisor.until("works on", 2)
+    await supervisor.until("is ready on", 2)
     await supervisor.until("linger started")
 
     supervisor.type("\x03")
@@ -112,7 +112,7 @@ async def test_a_worker_that_does_not_end_is_killed_after_the_grace(folder: Shel
     supervisor.signal(signal.SIGTERM)
 
     assert await supervisor.ended() == 1
-    assert "does not end: killing pid" in supervisor.text
+    assert "did not end in time: killing pid" in supervisor.text
     assert not any(alive(pid) for pid in pids(supervisor.text))
 
 
@@ -126,7 +126,7 @@ async def test_after_a_second_signal_a_worker_that_does_not_end_is_killed_soon(f
     supervisor.signal(signal.SIGTERM)
 
     assert await supervisor.ended() == 128 + signal.SIGTERM
-    assert supervisor.text.count("does not end: killing pid") == 1
+    assert supervisor.text.count("did not end in time: killing pid") == 1
     assert not any(map(alive, workers))
 
 
@@ -135,9 +135,9 @@ async def test_a_third_signal_ends_all_at_once(folder: Shell):
     supervisor, workers = await two(folder, "--grace", "10m", "--log-level", "debug")
     await supervisor.until("block started")
 
-    for told in ("stopping the workers within", "again: stopping the workers now"):
+    for line in ("stopping the workers within", "again: stopping the workers now"):
         supervisor.signal(signal.SIGINT)
-        await supervisor.until(told)
+        await supervisor.until(line)
     supervisor.signal(signal.SIGINT)
 
     assert await supervisor.ended() == 128 + signal.SIGINT
@@ -145,7 +145,7 @@ async def test_a_third_signal_ends_all_at_once(folder: Shell):
     assert "does not end" not in supervisor.text
 
 
-async def test_what_is_wrong_with_all_is_said_once(folder: Shell):
+async def test_what_is_wrong_with_all_is_printed_once(folder: Shell):
     supervisor = folder.start("worker", "nowhere:app", "--processes", "3")
 
     assert await supervisor.ended() == 3

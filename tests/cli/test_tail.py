@@ -7,15 +7,16 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+from packhorse.stores.redis.packing import MOMENT
 from tests.cli.scene import Scene
 from tests.cli.shell import PATIENCE
-from tests.making import new, put_in
+from tests.factories import new, put_in
 
 KEYS = {"at", "event", "id", "task", "queue", "offset"}
 CTRL_C = "\x03"
 
 
-async def test_what_has_happened_is_told_in_order(scenes: Scene):
+async def test_what_has_happened_is_reported_in_order(scenes: Scene):
     all_of_it, dead, till, future = await scenes.each(
         "jobs tail --since 1h --no-follow --json",
         "jobs tail --since 1h --no-follow --json -e dead -e replayed -q email",
@@ -23,10 +24,10 @@ async def test_what_has_happened_is_told_in_order(scenes: Scene):
         "jobs tail --no-follow --json",
     )
 
-    told = [json.loads(line) for line in all_of_it.out.splitlines()]
-    assert all(set(line) == KEYS for line in told)
-    assert [line["offset"] for line in told] == sorted(line["offset"] for line in told)
-    done = [line["event"] for line in told if line["id"] == scenes.ids["done"]]
+    lines = [json.loads(line) for line in all_of_it.out.splitlines()]
+    assert all(set(line) == KEYS for line in lines)
+    assert [line["offset"] for line in lines] == sorted(line["offset"] for line in lines)
+    done = [line["event"] for line in lines if line["id"] == scenes.ids["done"]]
     assert done == ["enqueued", "claimed", "done"]
     letters = [json.loads(line) for line in dead.out.splitlines()]
     assert [line["id"] for line in letters] == [scenes.ids[word] for word in ("dead", "dead too", "unpaid")]
@@ -34,9 +35,9 @@ async def test_what_has_happened_is_told_in_order(scenes: Scene):
     assert future.out == ""
 
 
-async def test_it_follows_until_ctrl_c(mendings: Scene):
-    tail = mendings.terminal("jobs", "tail", "-q", "news")
-    store = mendings.open()
+async def test_it_follows_until_ctrl_c(own_scenes: Scene):
+    tail = own_scenes.terminal("jobs", "tail", "-q", "news")
+    store = own_scenes.open()
     await store.open()
     try:
         async with asyncio.timeout(PATIENCE):
@@ -53,39 +54,67 @@ async def test_it_follows_until_ctrl_c(mendings: Scene):
     assert "gossip" not in tail.text
 
 
-async def add_nonsense(scene: Scene) -> None:
-    """Put an entry into the log that no release can read."""
+async def add(scene: Scene, count: int, *, data: bytes | None = None, at: int | None = None) -> None:
+    """Put entries into the log as only another program would: like its last one, but for what is given."""
     if scene.url.startswith("sqlite"):
         with closing(sqlite3.connect(scene.url.removeprefix("sqlite:///"))) as file, file:
-            file.execute("INSERT INTO packhorse_lifecycle (at, data) SELECT at, x'71' FROM packhorse_moment")
+            for _ in range(count):
+                file.execute(
+                    "INSERT INTO packhorse_lifecycle (at, data) SELECT coalesce(?, at), coalesce(?, data) "
+                    "FROM packhorse_lifecycle ORDER BY number DESC LIMIT 1",
+                    (at, data),
+                )
     elif scene.url.startswith("postgres"):
         import asyncpg
 
-        connection = await asyncpg.connect(scene.url)
-        await connection.execute(
-            f"INSERT INTO {scene.namespace}.lifecycle (at, data) SELECT max(at), '\\x71' FROM {scene.namespace}.lifecycle"
-        )
+        connection, log = await asyncpg.connect(scene.url), f"{scene.namespace}.lifecycle"
+        for _ in range(count):
+            await connection.execute(
+                f"INSERT INTO {log} (at, data) SELECT coalesce($1, at), coalesce($2, data) "
+                f'FROM {log} ORDER BY "offset" DESC LIMIT 1',
+                at,
+                data,
+            )
         await connection.close()
     else:
         import redis.asyncio
 
         client: Any = redis.asyncio.from_url(scene.url.replace("valkey://", "redis://"))
-        [heads], [log] = await client.keys("*:heads"), await client.keys("*:stream:packhorse.jobs")
+        [heads], [log] = await client.keys("*:stream_heads"), await client.keys("*:stream:packhorse.jobs")
         [(_, last)] = await client.xrevrange(log, count=1)
-        offset = await client.hincrby(heads, "packhorse.jobs", 1)
-        await client.xadd(log, {"t": last[b"t"], "d": b"q"}, id=f"{offset}-0")
+        moment = last[b"t"] if at is None else MOMENT.pack(at)
+        for _ in range(count):
+            offset = await client.hincrby(heads, "packhorse.jobs", 1)
+            await client.xadd(log, {"t": moment, "d": last[b"d"] if data is None else data}, id=f"{offset}-0")
         await client.aclose()
 
 
-async def test_an_entry_that_cannot_be_read_is_told_and_so_is_what_comes_after_it(mendings: Scene):
-    await add_nonsense(mendings)
-    store = mendings.open()
+async def tail_since(scene: Scene) -> list[dict[str, Any]]:
+    """What tail prints of the last hour after one more job."""
+    store = scene.open()
     await store.open()
     await put_in(store, new("after", queue="news"))
     await store.close()
+    [tail] = await scene.each("jobs tail --since 1h --no-follow --json")
+    assert tail.code == 0, tail.err
+    return [json.loads(line) for line in tail.out.splitlines()]
 
-    [told] = await mendings.each("jobs tail --since 1h --no-follow --json")
 
-    bad, after = [json.loads(line) for line in told.out.splitlines()][-2:]
+async def test_an_entry_that_cannot_be_read_is_reported_and_so_is_what_comes_after_it(own_scenes: Scene):
+    await add(own_scenes, 1, data=b"q")
+
+    bad, after = (await tail_since(own_scenes))[-2:]
     assert set(bad) == {"offset", "error"}
     assert (after["task"], after["offset"]) == ("after", bad["offset"] + 1)
+
+
+async def test_entries_whose_moment_cannot_be_read_are_reported_without_one_and_hide_no_others(own_scenes: Scene):
+    before = await tail_since(own_scenes)
+    await add(own_scenes, 3, at=2**62)
+    await add(own_scenes, 3, at=0)
+
+    lines = await tail_since(own_scenes)
+    assert lines[: len(before)] == before
+    *bad, after = lines[len(before) :]
+    assert {(line["event"], line["id"], line["at"]) for line in bad} == {("enqueued", before[-1]["id"], None)}
+    assert (len(bad), after["task"]) == (6, "after")

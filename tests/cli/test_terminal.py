@@ -45,7 +45,7 @@ async def test_a_second_ctrl_c_stops_now_and_says_what_was_running(folder: Shell
 
     assert await worker.ended() == 128 + signal.SIGINT
     assert all(f"({job})" in worker.text for job in jobs)
-    assert "SIGINT again: stopping now. Still running, to be run again: " in worker.text
+    assert "SIGINT again: stopping now. Still running, will be run again: " in worker.text
 
 
 async def test_a_third_ctrl_c_ends_a_worker_whose_loop_is_blocked(folder: Shell):
@@ -54,7 +54,9 @@ async def test_a_third_ctrl_c_ends_a_worker_whose_loop_is_blocked(folder: Shell)
     await worker.until("block started")
 
     pressed = 0
-    while worker.process.poll() is None:  # three, or more: one that comes while another is being heard is one with it
+    while (
+        worker.process.poll() is None
+    ):  # three, or more: one that comes while another is being handled counts as the same
         worker.type(CTRL_C)
         pressed += 1
         await worker.until("^C", pressed)
@@ -64,7 +66,7 @@ async def test_a_third_ctrl_c_ends_a_worker_whose_loop_is_blocked(folder: Shell)
 
 async def test_the_line_can_be_switched_off(folder: Shell):
     worker = folder.terminal("worker", "shop", "--no-live")
-    await worker.until("works on")
+    await worker.until("is ready on")
 
     worker.type(CTRL_C)
 

@@ -1,4 +1,4 @@
-"""What chooses the app, the store and a worker's settings can be said in the environment; nothing else can."""
+"""What chooses the app, the store and a worker's settings can be set in the environment; nothing else can."""
 
 import re
 import sys
@@ -8,17 +8,17 @@ from typing import Any
 import click
 import pytest
 
-from packhorse.cli.frame import Command
+from packhorse.cli.command import Command
 from packhorse.cli.main import main
 from packhorse.cli.values import Length, Moment, Numbers, Pair
 from tests.cli import forks
 from tests.cli.shell import Shell
 from tests.cli.test_help import PATHS, found, options
 
-SAID = {Length: "7m", Moment: "7m", Numbers: "said:7", Pair: "said=7"}
+VALUES = {Length: "7m", Moment: "7m", Numbers: "name:7", Pair: "name=7"}
 TARGET = {"app", "url", "namespace"}
 WORKER = {
-    "queues", "concurrency", "slots", "lease", "grace", "name", "processes", "loop", "log_level", "log_format", "live",
+    "queues", "concurrency", "queue_concurrency", "lease", "grace", "name", "processes", "loop", "log_level", "log_format", "live",
 }  # fmt: skip
 CHOSEN = [path for path in PATHS if any(option.envvar for option in options(path))]
 Call = Callable[[tuple[str, ...]], dict[str, Any]]
@@ -30,7 +30,7 @@ def given(option: click.Option, usual: Any) -> str:
         return "false" if usual else "true"
     if isinstance(option.type, click.Choice):
         return next(choice for choice in option.type.choices if choice != usual)
-    return SAID.get(type(option.type), "7")
+    return VALUES.get(type(option.type), "7")
 
 
 class Begun(Exception):
@@ -50,7 +50,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
 
     def run(path: tuple[str, ...]) -> dict[str, Any]:
         needed = [each for each in found(path).params if isinstance(each, click.Argument) and each.required]
-        monkeypatch.setattr(sys, "argv", ["packhorse", *path, *(SAID.get(type(each.type), "7") for each in needed)])
+        monkeypatch.setattr(sys, "argv", ["packhorse", *path, *(VALUES.get(type(each.type), "7") for each in needed)])
         with pytest.raises(Begun) as begun:
             main()
         return begun.value.values
@@ -92,10 +92,10 @@ async def test_what_is_wrong_in_a_variable_is_refused_as_if_it_was_typed(folder:
 
 async def test_no_variable_stands_for_an_answer_or_a_filter(folder: Shell):
     await folder.enqueue("add", a=1, b=2)
-    said = {"PACKHORSE_QUEUES_PURGE_YES": "1", "PACKHORSE_DEAD_DROP_ALL": "1", "PACKHORSE_WORKER_CHECK": "1"}
-    told = Shell(folder.folder, **said, PACKHORSE_APP="shop")
+    variables = {"PACKHORSE_QUEUES_PURGE_YES": "1", "PACKHORSE_DEAD_DROP_ALL": "1", "PACKHORSE_WORKER_CHECK": "1"}
+    changed = Shell(folder.folder, **variables, PACKHORSE_APP="shop")
 
-    purged, dropped = await forks.run([(told, ("queues", "purge", "default")), (told, ("dead", "drop"))])
+    purged, dropped = await forks.run([(changed, ("queues", "purge", "default")), (changed, ("dead", "drop"))])
 
-    assert (purged.code, purged.err) == (2, "Error: 1 job will be removed. Say --yes to go on without being asked.\n")
-    assert (dropped.code, "Say which jobs are to be dropped" in dropped.err) == (2, True)
+    assert (purged.code, purged.err) == (2, "Error: 1 job will be removed. Use --yes to go on without being asked.\n")
+    assert (dropped.code, "Name the jobs to be dropped" in dropped.err) == (2, True)

@@ -1,4 +1,4 @@
-"""``packhorse worker`` without a terminal: jobs are run, probes answered, systemd told, lines logged."""
+"""``packhorse worker`` without a terminal: jobs are run, probes answered, systemd notified, lines logged."""
 
 import json
 import signal
@@ -45,13 +45,13 @@ def ship() -> bool:
 """
 
 
-async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
+async def test_a_worker_runs_jobs_until_it_is_asked_to_stop(shell: Shell):
     before = await shell.run("worker", "shop", "--check")
     worker = shell.start("worker", "shop:app", "-q", "default:3,letters", "-c", "5", "--name", "till")
-    await worker.until("till works on")
+    await worker.until("Worker till is ready on")
     greet, check = ("enqueue", "-A", "shop", "greet", "name=Ann", "times=2", "--wait"), ("worker", "--check")
-    till, desk = (*check, "--name", "till"), (*check, "--name", "desk")
-    cases = (greet, check, till, desk, (*till, "--json"), (*desk, "--json"), ("workers", "--json"))
+    till, counter = (*check, "--name", "till"), (*check, "--name", "counter")
+    cases = (greet, check, till, counter, (*till, "--json"), (*counter, "--json"), ("workers", "--json"))
     result, alive, by_name, other, plain, nobody, listed = await forks.run([(shell, case) for case in cases])
 
     worker.signal(signal.SIGTERM)
@@ -61,10 +61,10 @@ async def test_a_worker_runs_jobs_until_it_is_told_to_stop(shell: Shell):
     assert "queues default:3 letters:1, 5 slots" in worker.text
     assert "\x1b" not in worker.text
     assert (before.code, before.out) == (1, "")
-    assert before.err.startswith(f"Error: No worker of this host ({socket.gethostname()}) has said that it lives.")
+    assert before.err.startswith(f"Error: No worker of this host ({socket.gethostname()}) is alive.")
     assert (alive.code, by_name.code, other.code) == (0, 0, 1)
-    assert alive.out.startswith("till lives: it said so ")
-    assert other.err == "Error: No worker named desk has said that it lives. Others do: till.\n"
+    assert alive.out.startswith("till is alive: last heartbeat ")
+    assert other.err == "Error: No worker named counter is alive. The workers that are alive: till.\n"
     assert [worker.keys() for worker in plain.json] == [worker.keys() for worker in listed.json]
     assert (plain.code, plain.json[0]["name"], plain.json[0]["pid"]) == (0, "till", worker.process.pid)
     assert (nobody.code, nobody.json, nobody.err) == (1, [], other.err)
@@ -117,42 +117,42 @@ async def test_a_worker_whose_slots_are_all_stuck_ends_with_an_error(folder: She
     assert "Traceback" not in worker.text
 
 
-async def test_systemd_is_told(folder: Shell, tmp_path: Path):
+async def test_systemd_is_reported(folder: Shell, tmp_path: Path):
     address = f"{tmp_path}/notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
-        ear.bind(address)
-        ear.settimeout(30)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(address)
+        receiver.settimeout(30)
         worker = folder.start("worker", "shop", NOTIFY_SOCKET=address, WATCHDOG_USEC="20000")
-        heard = [ear.recv(100) for _ in range(3)]
+        received = [receiver.recv(100) for _ in range(3)]
         worker.signal(signal.SIGTERM)
-        while heard[-1] != b"STOPPING=1":
-            heard.append(ear.recv(100))
+        while received[-1] != b"STOPPING=1":
+            received.append(receiver.recv(100))
 
-    assert heard[:3] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+    assert received[:3] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
     assert await worker.ended() == 0
 
 
 async def test_a_supervisor_tells_systemd_for_all(folder: Shell, tmp_path: Path):
     address = f"{tmp_path}/notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
-        ear.bind(address)
-        ear.settimeout(30)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(address)
+        receiver.settimeout(30)
         supervisor = folder.start("worker", "shop", "--processes", "2", NOTIFY_SOCKET=address)
-        ready = ear.recv(100)
-        said = supervisor.text
-        await supervisor.until("works on", 2)
+        ready = receiver.recv(100)
+        output = supervisor.text
+        await supervisor.until("is ready on", 2)
         supervisor.signal(signal.SIGTERM)
-        stopping = ear.recv(100)
+        stopping = receiver.recv(100)
 
     assert (ready, stopping) == (b"READY=1", b"STOPPING=1")
-    assert "works on" in said
+    assert "is ready on" in output
     assert await supervisor.ended() == 0
 
 
 async def test_each_loop_can_be_chosen(folder: Shell):
     folder.write("shop.py", SHOP + LOOP)
     worker = folder.start("worker", "shop", "--loop", "asyncio")
-    await worker.until("works on")
+    await worker.until("is ready on")
     plain = await folder.run("enqueue", "-A", "shop", "loop", "--wait")
     worker.signal(signal.SIGTERM)
     await worker.ended()
@@ -179,24 +179,28 @@ async def test_what_cannot_be_served_is_refused(folder: Shell):
 
     assert missing.code == unchecked.code == 2
     assert missing.err == "Error: uvloop needs an optional dependency: pip install 'packhorse[fast]'\n"
-    assert "--json goes with --check; for log lines as JSON say --log-format json." in unchecked.err
+    assert "--json is for --check; for log lines as JSON use --log-format json." in unchecked.err
 
 
 async def test_a_queue_that_the_app_does_not_name_is_warned_of(folder: Shell):
-    worker = folder.start("worker", "shop", "-q", "defualt,letters:x,letters:2", "--slots", "leters:3,other:2")
+    worker = folder.start(
+        "worker", "shop", "-q", "defualt,letters:x,letters:2", "--queue-concurrency", "leters:3,other:2"
+    )
 
-    text = await worker.until("works on")
-    assert "WARNING The app names no queue 'defualt'; did you mean 'default'?" in text
-    assert "WARNING The app names no queue 'letters:x'; did you mean 'letters'?" in text
+    text = await worker.until("is ready on")
+    assert "WARNING The app has no queue 'defualt'; did you mean 'default'?" in text
+    assert "WARNING The app has no queue 'letters:x'; did you mean 'letters'?" in text
     assert "'letters'; did" not in text
-    assert "WARNING --slots names 'leters', which this worker does not serve; did you mean 'letters'?" in text
-    assert "WARNING --slots names 'other', which this worker does not serve: it has no effect" in text
+    assert (
+        "WARNING --queue-concurrency names 'leters', which this worker does not serve; did you mean 'letters'?" in text
+    )
+    assert "WARNING --queue-concurrency names 'other', which this worker does not serve: it has no effect" in text
 
 
 async def test_a_worker_without_a_task_is_warned_of(folder: Shell):
     folder.write("bare.py", "from packhorse import App\napp = App()\n")
 
-    assert "WARNING The app has no task" in await folder.start("worker", "bare").until("works on")
+    assert "WARNING The app has no task" in await folder.start("worker", "bare").until("is ready on")
 
 
 async def test_a_child_process_imports_what_the_worker_was_given_before_its_tasks(folder: Shell):

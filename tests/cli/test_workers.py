@@ -26,5 +26,5 @@ async def test_a_worker_says_where_it_runs_and_leaves_when_it_ends(folder: Shell
     while not (found := (await folder.run("workers", "--json")).json):
         assert worker.process.poll() is None, worker.text
 
-    assert nobody.out == "No worker lives: `packhorse worker` starts one.\n"
+    assert nobody.out == "No worker is alive: `packhorse worker` starts one.\n"
     assert [(one["pid"], one["slots"]) for one in found] == [(worker.process.pid, 3)]

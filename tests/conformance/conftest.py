@@ -9,9 +9,15 @@ import pytest
 from packhorse.model.ids import new_token
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conformance.invariants import check
-from tests.conftest import namespace
+from tests.conftest import all_kinds, namespace
+
+
+@pytest.fixture(params=all_kinds())
+def kind(request: pytest.FixtureRequest) -> str:
+    """Every store, for this is what they are held to: Valkey too."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from packhorse.model.job import State
 from packhorse.stores.contract import Store
-from tests.making import found
+from tests.factories import found
 
 MOST = 500
 

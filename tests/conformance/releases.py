@@ -44,15 +44,29 @@ class Release:
         found = sorted((self.folder / "packhorse" / "stores").glob("*/migrations/*.*"))
         return [path for path in found if path.suffix in (".sql", ".lua")]
 
-    def add_a_step(self) -> None:
+    def add_a_step(self, *, compatible: bool = False) -> None:
         """Make it a later release, whose layout has one step more on every store."""
         for last in {path.parent: path for path in self.steps()}.values():
-            last.with_name("9999_later" + last.suffix).write_text("-- A step of a later release.\n")
+            words = f"-- compatible: {'yes' if compatible else 'no'}\n-- A step of a later release.\n"
+            last.with_name(f"{'9999_later' if compatible else '9999_other'}{last.suffix}").write_text(words)
 
     def widen(self) -> None:
         """Make it a later release that keeps more: a column of its own beside those of the records, or a key."""
-        for last in {path.parent: path for path in self.steps()}.values():
-            last.with_name("9999_later" + last.suffix).write_text(WIDER[last.parent.parent.name])
+        self.add_a_step(compatible=True)
+        for path in self.steps():
+            if path.stem == "9999_later":
+                path.write_text(path.read_text() + WIDER[path.parent.parent.name])
+
+    def change_a_function(self, number: int, path: str, old: str, new: str) -> None:
+        """Make it a later release with another function in PostgreSQL, and so with a function set of this number."""
+        store = self.folder / "packhorse" / "stores" / "postgres"
+        for file, before, after in (
+            (store / "function_set.py", "NUMBER = 1 ", f"NUMBER = {number} "),
+            (store / "functions" / path, old, new),
+        ):
+            text = file.read_text()
+            assert before in text
+            file.write_text(text.replace(before, after))
 
     def change_a_step(self) -> None:
         """Make it a release in which somebody edited steps that were taken already."""
@@ -69,7 +83,7 @@ class Release:
         return out.decode().strip()
 
     async def start(self, program: Path, *args: str) -> asyncio.subprocess.Process:
-        """A program that runs with this release, and can be told something and heard."""
+        """A program that runs with this release, and takes commands and prints answers."""
         return await asyncio.create_subprocess_exec(
             sys.executable, str(program), *args, env={**os.environ, "PYTHONPATH": str(self.folder)},
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A program of one release: a worker and a producer, until it is told to stop, or to work off all that is there.
+"""A program of one release: a worker and a producer, until it is asked to stop, or to work off all that is there.
 
 ``python rolling.py URL NAMESPACE LEDGER``: the id of every job whose enqueue was acknowledged goes to the ledger. It is run
 with the package of that release, so it knows nothing of the tests.
@@ -22,7 +22,7 @@ async def main(url: str, namespace: str, ledger: Path) -> None:
 
     @app.task(name="work")
     async def work(number: int) -> None:
-        current().publish(RAN, current().job.encode())
+        current().publish(RAN, current().job_id.encode())
 
     order = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin, order.set)

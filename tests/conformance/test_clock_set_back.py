@@ -3,7 +3,22 @@
 import pytest
 
 from packhorse.model.job import State
-from tests.making import HOUR, MINUTE, SECOND, Again, Cancelled, ask, drain, end, laned, new, one, put_in, state, take
+from tests.factories import (
+    HOUR,
+    MINUTE,
+    SECOND,
+    Again,
+    Cancelled,
+    ask,
+    drain,
+    end,
+    laned,
+    new,
+    one,
+    put_in,
+    state,
+    take,
+)
 
 BACK = 5 * SECOND
 
@@ -14,7 +29,7 @@ async def test_a_job_that_has_ended_is_not_leased_again_even_after_the_clock_was
     clock.turn(11 * SECOND)
     await put_in(store, new("other"))  # any call of the queue makes ready what is due
     clock.set_back(BACK)
-    await store.maintain()
+    assert await store.maintain() == []
 
     ran = await drain(store)
     clock.turn(HOUR)

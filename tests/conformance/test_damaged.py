@@ -9,9 +9,9 @@ from packhorse.model.job import KEEP_DEAD, State, failure
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.page import Filter
 from packhorse.model.reason import DeadReason, WaitReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from tests.damage import Damage, damage_of
-from tests.making import DEAD, MINUTE, Again, Dead, Wait, ask, new, one, put_in, run, take
+from tests.factories import DEAD, MINUTE, Again, Dead, Wait, ask, new, one, put_in, run, take
 
 UNDECODABLE = Dead(DeadReason.UNDECODABLE, failure("UndecodablePayload", "it cannot be opened"), KEEP_DEAD)
 
@@ -111,8 +111,8 @@ async def test_an_entry_that_is_damaged_does_not_hide_the_next(store, damage):
 
 
 async def test_a_worker_whose_last_beat_cannot_be_read_is_left_out(store, damage, clock):
-    def named(name: str) -> Worker:
-        return Worker(id=name.encode().ljust(16), name=name, host="here", pid=1, started=clock.now())
+    def named(name: str) -> WorkerInfo:
+        return WorkerInfo(id=name.encode().ljust(16), name=name, host="here", pid=1, started=clock.now())
 
     await store.fleet.beat(named("first"), MINUTE)
     await damage.beats()

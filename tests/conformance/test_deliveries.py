@@ -2,11 +2,12 @@
 
 import pytest
 
+from packhorse.model import limits
 from packhorse.model.effect import Enqueue
 from packhorse.model.job import State
 from packhorse.model.lease import Settlement
 from packhorse.model.reason import WaitReason
-from tests.making import DEAD, Done, Held, Wait, delivered, end, lose, new, one, put_in, state, states, take
+from tests.factories import DEAD, Done, Held, Wait, delivered, end, lose, new, one, put_in, state, states, take
 
 
 async def running_family(store) -> list:
@@ -126,3 +127,14 @@ async def test_a_replayed_parent_counts_what_was_delivered_after_it_had_ended(st
     await end(store, again, Wait(WaitReason.CHILDREN, children=1))
 
     assert await state(store, parent.id) is State.READY
+
+
+async def test_a_result_of_the_largest_size_reaches_the_parent(store):
+    result = b'"' + b"x" * (limits.RESULT - 2) + b'"'
+    parent, [child] = await waiting_family(store, 1)
+    [lease] = await take(store)
+
+    await end(store, lease, Done(result))
+
+    assert await delivered(store, parent, child) == b"done " + result
+    assert await state(store, parent) is State.READY

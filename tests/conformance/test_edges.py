@@ -15,26 +15,26 @@ from packhorse.errors import (
     TooManyEffects,
     TooManyItems,
 )
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.codec import encode
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.ids import new_token
-from packhorse.model.job import Keep, State, Unique, Until
-from packhorse.model.lease import Ask, Settlement, Share
+from packhorse.model.job import Retention, State, UniqueKey, Until
+from packhorse.model.lease import ClaimRequest, Settlement, Share
 from packhorse.model.outcome import Again, Dead, Done, Held, On, Wait
 from packhorse.model.page import Filter
 from packhorse.model.reason import DeadReason, WaitReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from tests.conformance.invariants import plain
-from tests.making import BROKEN, MINUTE, WORKER, end, found, new, new_id, put_in, run, state, take
+from tests.factories import BROKEN, MINUTE, WORKER, end, found, new, new_id, put_in, run, state, take
 
 CYCLE: list = []
 CYCLE.append(CYCLE)
 BAD_NAMES = ["", "a\nb", "a\0b", "\x1f", "\x7f", "\ud800", "x" * 256, "é" * 128, None, b"bytes", 7, UserString("a")]
 BAD_KEYS = ["", "a\nb", "a\0b", "\x1f", "\x7f", "\udfff", "x" * 513, b"bytes", 7]
 BAD_IDS = [b"", b"x" * 15, b"x" * 17, "x" * 16, bytearray(16), 7, None]
-BAD_MOMENTS = [-1, caps.LATEST + 1, 2**63, 2**64, 1.5, float("nan"), "soon", True]
-BAD_SPANS = [-1, caps.LONGEST + 1, 2**63, 1.5, float("inf"), "1s", True]
+BAD_MOMENTS = [-1, limits.MAX_TIME_US + 1, 2**63, 2**64, 1.5, float("nan"), "soon", True]
+BAD_SPANS = [-1, limits.MAX_DURATION_US + 1, 2**63, 1.5, float("inf"), "1s", True]
 
 
 async def nothing_there(store) -> None:
@@ -46,8 +46,8 @@ async def nothing_there(store) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"payload": b"x" * (caps.PAYLOAD + 1)}, PayloadTooLarge),
-        ({"headers": b"x" * (caps.HEADERS + 1)}, PayloadTooLarge),
+        ({"payload": b"x" * (limits.PAYLOAD + 1)}, PayloadTooLarge),
+        ({"headers": b"x" * (limits.HEADERS + 1)}, PayloadTooLarge),
         ({"payload": b'"\0"'}, InvalidArguments),
         ({"payload": b"\xff\xfe"}, InvalidArguments),
         ({"payload": b'"\xed\xa0\x80"'}, InvalidArguments),
@@ -55,13 +55,13 @@ async def nothing_there(store) -> None:
         ({"payload": None}, InvalidArguments),
         ({"headers": b"\xff"}, InvalidArguments),
         ({"priority": -1}, InvalidOption),
-        ({"priority": caps.PRIORITY + 1}, InvalidOption),
+        ({"priority": limits.PRIORITY + 1}, InvalidOption),
         ({"priority": 1.5}, InvalidOption),
         ({"priority": True}, InvalidOption),
         ({"lane": "a", "lane_limit": 0}, InvalidOption),
-        ({"lane": "a", "lane_limit": caps.LANE_LIMIT + 1}, InvalidOption),
+        ({"lane": "a", "lane_limit": limits.LANE_LIMIT + 1}, InvalidOption),
         ({"children": -1}, InvalidOption),
-        ({"children": caps.CHILDREN + 1}, InvalidOption),
+        ({"children": limits.CHILDREN + 1}, InvalidOption),
         ({"parent": b"short"}, InvalidId),
     ],
 )
@@ -85,7 +85,7 @@ async def test_a_job_with_a_bad_name_is_refused(store, field, name):
 @pytest.mark.parametrize("field", ["lane", "tenant", "unique"])
 async def test_a_job_with_a_bad_key_is_refused(store, field, key):
     with pytest.raises(InvalidName):
-        await store.jobs.enqueue([new(), new(**{field: Unique(key) if field == "unique" else key})])
+        await store.jobs.enqueue([new(), new(**{field: UniqueKey(key) if field == "unique" else key})])
 
     await nothing_there(store)
 
@@ -133,14 +133,14 @@ async def test_an_absurd_duration_is_refused(store, span):
     with pytest.raises(InvalidTime):
         await end(store, lease, Again(delay=span))
     with pytest.raises(InvalidTime):
-        await store.jobs.exchange([], Ask(WORKER, (Share("default", 1),), lease=span))
+        await store.jobs.exchange([], ClaimRequest(WORKER, (Share("default", 1),), lease=span))
     with pytest.raises(InvalidTime):
-        await end(store, lease, Done(keep=Keep(1, span)))
+        await end(store, lease, Done(keep=Retention(1, span)))
     for call in (store.jobs.renew([lease], span), store.jobs.watch([lease.id], span)):
         with pytest.raises(InvalidTime):
             await call
     with pytest.raises(InvalidTime):
-        await store.fleet.beat(Worker(id=WORKER, name="ox"), span)
+        await store.fleet.beat(WorkerInfo(id=WORKER, name="ox"), span)
 
     assert [job.state for job in await found(store)] == [State.RUNNING]
     assert await store.fleet.workers() == []
@@ -149,7 +149,7 @@ async def test_an_absurd_duration_is_refused(store, span):
 @pytest.mark.parametrize(
     "outcome",
     [
-        lambda: Done(b"x" * (caps.RESULT + 1)),
+        lambda: Done(b"x" * (limits.RESULT + 1)),
         lambda: Done(b"\xff"),
         lambda: Held(0),
         lambda: Held(2**31),
@@ -158,10 +158,10 @@ async def test_an_absurd_duration_is_refused(store, span):
         lambda: Wait(WaitReason.CHILDREN),
         lambda: Wait(WaitReason.LIMIT, children=1),
         lambda: Wait(WaitReason.LIMIT, On("signal", "go")),
-        lambda: Wait(WaitReason.LIMIT, detail="x" * (caps.DETAIL + 1)),
+        lambda: Wait(WaitReason.LIMIT, detail="x" * (limits.DETAIL + 1)),
         lambda: Wait(WaitReason.SIGNAL, On("", "go")),
         lambda: Wait(WaitReason.SIGNAL, On("signal", "\0")),
-        lambda: Dead(DeadReason.FINAL, BROKEN, Keep(-1, 0)),
+        lambda: Dead(DeadReason.FINAL, BROKEN, Retention(-1, 0)),
     ],
 )
 async def test_a_bad_outcome_is_refused_and_the_lease_stays(store, outcome):
@@ -177,14 +177,14 @@ async def test_a_bad_outcome_is_refused_and_the_lease_stays(store, outcome):
 @pytest.mark.parametrize(
     "effect",
     [
-        lambda: Put("kind", "key", b"x" * (caps.VALUE + 1)),
+        lambda: Put("kind", "key", b"x" * (limits.VALUE + 1)),
         lambda: Put("kind", "key", b"\0"),
         lambda: Put("kind", "key", b"\xff"),
         lambda: Put("", "key", b"1"),
         lambda: Put("kind", "", b"1"),
         lambda: Put("kind", "x" * 513, b"1"),
         lambda: Put("kind", "key", b"1", expect=-1),
-        lambda: Publish("news", b"x" * (caps.VALUE + 1)),
+        lambda: Publish("news", b"x" * (limits.VALUE + 1)),
         lambda: Publish("news", b"\0"),
         lambda: Publish("", b"1"),
         lambda: Publish("news", b"1", ""),
@@ -208,7 +208,7 @@ async def test_more_effects_than_a_settlement_may_have_are_refused(store):
     [lease] = await take(store)
 
     with pytest.raises(TooManyEffects):
-        await end(store, lease, Done(), *[Publish("news", b"1")] * (caps.EFFECTS + 1))
+        await end(store, lease, Done(), *[Publish("news", b"1")] * (limits.EFFECTS + 1))
 
     assert await state(store, job) is State.RUNNING
 
@@ -216,7 +216,7 @@ async def test_more_effects_than_a_settlement_may_have_are_refused(store):
 async def test_more_items_than_one_call_may_carry_are_refused_by_every_verb(store):
     [job] = await put_in(store, new())
     [lease] = await take(store)
-    many = caps.ITEMS + 1
+    many = limits.ITEMS + 1
     jobs, records = store.jobs, store.records
 
     for call in (
@@ -269,7 +269,7 @@ async def test_a_bad_name_is_refused_by_every_verb(store, name):
         with pytest.raises(InvalidName):
             await call
     with pytest.raises(InvalidName):
-        await store.fleet.beat(Worker(id=WORKER, name=name), MINUTE)
+        await store.fleet.beat(WorkerInfo(id=WORKER, name=name), MINUTE)
 
     assert await store.queues.stats() == []
 
@@ -287,15 +287,15 @@ async def test_a_bad_key_is_refused_by_every_verb(store, key):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: Ask(b"short", (Share("default", 1),)),
-        lambda: Ask(WORKER, (Share("default", 1),), token=b"short"),
-        lambda: Ask(WORKER, (Share("", 1),)),
-        lambda: Ask(WORKER, (Share("default", -1),)),
-        lambda: Ask(WORKER, (Share("default", caps.ITEMS + 1),)),
-        lambda: Ask(WORKER, (Share("default", 2, 1),)),
-        lambda: Ask(WORKER, (Share("a", caps.ITEMS), Share("b", 1))),
-        lambda: Ask(WORKER, (Share("a", 1), Share("a", 1))),
-        lambda: Ask(WORKER, (Share("a", 1),), lease=999),
+        lambda: ClaimRequest(b"short", (Share("default", 1),)),
+        lambda: ClaimRequest(WORKER, (Share("default", 1),), token=b"short"),
+        lambda: ClaimRequest(WORKER, (Share("", 1),)),
+        lambda: ClaimRequest(WORKER, (Share("default", -1),)),
+        lambda: ClaimRequest(WORKER, (Share("default", limits.ITEMS + 1),)),
+        lambda: ClaimRequest(WORKER, (Share("default", 2, 1),)),
+        lambda: ClaimRequest(WORKER, (Share("a", limits.ITEMS), Share("b", 1))),
+        lambda: ClaimRequest(WORKER, (Share("a", 1), Share("a", 1))),
+        lambda: ClaimRequest(WORKER, (Share("a", 1),), lease=999),
     ],
 )
 async def test_a_bad_ask_is_refused_and_nothing_is_leased(store, ask):
@@ -309,7 +309,11 @@ async def test_a_bad_ask_is_refused_and_nothing_is_leased(store, ask):
 
 @pytest.mark.parametrize(
     "unique",
-    [lambda: Unique("k", Until.WINDOW), lambda: Unique("k", Until.FINISHED, 5), lambda: Unique("k", Until.WINDOW, -5)],
+    [
+        lambda: UniqueKey("k", Until.WINDOW),
+        lambda: UniqueKey("k", Until.FINISHED, 5),
+        lambda: UniqueKey("k", Until.WINDOW, -5),
+    ],
 )
 async def test_a_bad_scope_is_refused(store, unique):
     with pytest.raises(InvalidInput):

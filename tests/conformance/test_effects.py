@@ -7,11 +7,11 @@ import pytest
 from packhorse.errors import InvalidName, TooManyEffects
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.event import LIFECYCLE
-from packhorse.model.job import State, Unique
+from packhorse.model.job import State, UniqueKey
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     DEAD,
     HOUR,
     SECOND,
@@ -209,7 +209,7 @@ async def test_effects_of_a_settlement_that_is_not_written_are_dropped(store):
     await put_in(store, new())
     [lease] = await take(store)
     await store.jobs.drop([lease.id])
-    child = new(unique=Unique("k"))
+    child = new(unique=UniqueKey("k"))
 
     verdict = await end(store, lease, Done(), Enqueue(child), Publish("news", b"1"), Put("kind", "key", b"1"))
 
@@ -217,7 +217,7 @@ async def test_effects_of_a_settlement_that_is_not_written_are_dropped(store):
     assert await found(store) == []
     assert await store.streams.read("news") == []
     assert await value(store) is None
-    assert (await store.jobs.enqueue([new(unique=Unique("k"))]))[0].created
+    assert (await store.jobs.enqueue([new(unique=UniqueKey("k"))]))[0].created
 
 
 async def test_published_effects_get_offsets_in_the_order_of_the_settlements(store):

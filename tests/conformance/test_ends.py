@@ -2,10 +2,10 @@
 
 import pytest
 
-from packhorse.model.job import Keep, Receipt, State, Unique
+from packhorse.model.job import Receipt, Retention, State, UniqueKey
 from packhorse.model.lease import Renewed, Verdict
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     DEAD,
     HOUR,
     MINUTE,
@@ -82,7 +82,7 @@ async def test_the_same_job_twice_in_one_cancel_is_cancelled_once(store):
 
 async def test_a_cancelled_job_hands_on_its_slot_frees_its_unique_key_and_is_delivered_to_its_parent(store):
     parent = new(children=1)
-    child = laned(parent=parent.id, unique=Unique("k"))
+    child = laned(parent=parent.id, unique=UniqueKey("k"))
     behind = laned()
     await store.jobs.enqueue([parent, child, behind])
 
@@ -90,13 +90,13 @@ async def test_a_cancelled_job_hands_on_its_slot_frees_its_unique_key_and_is_del
 
     assert await states(store, behind.id, parent.id) == [State.READY, State.READY]
     assert await delivered(store, parent.id, child.id) == b"cancelled"
-    assert (await store.jobs.enqueue([new(unique=Unique("k"))]))[0].created
+    assert (await store.jobs.enqueue([new(unique=UniqueKey("k"))]))[0].created
 
 
 async def test_a_cancelled_job_is_kept_as_the_caller_says(store, clock):
     jobs = await put_in(store, new(), new())
-    await store.jobs.cancel(jobs[:1], keep=Keep(10, MINUTE))
-    await store.jobs.cancel(jobs[1:], keep=Keep(10, HOUR))
+    await store.jobs.cancel(jobs[:1], keep=Retention(10, MINUTE))
+    await store.jobs.cancel(jobs[1:], keep=Retention(10, HOUR))
     clock.turn(MINUTE + 1)
 
     assert (await store.jobs.prune(10)).jobs == 1
@@ -238,7 +238,7 @@ async def test_the_id_of_a_dropped_job_is_free_again(store):
 
 async def test_a_dropped_job_hands_on_its_slot_frees_its_unique_key_and_is_delivered_to_its_parent(store):
     parent = new(children=1)
-    child = laned(parent=parent.id, unique=Unique("k"))
+    child = laned(parent=parent.id, unique=UniqueKey("k"))
     behind = laned()
     await store.jobs.enqueue([parent, child, behind])
     await take(store, 1)
@@ -247,7 +247,7 @@ async def test_a_dropped_job_hands_on_its_slot_frees_its_unique_key_and_is_deliv
 
     assert await states(store, behind.id, parent.id) == [State.READY, State.READY]
     assert await delivered(store, parent.id, child.id) == b"dropped"
-    assert (await store.jobs.enqueue([new(unique=Unique("k"))]))[0].created
+    assert (await store.jobs.enqueue([new(unique=UniqueKey("k"))]))[0].created
 
 
 async def test_an_ended_job_that_is_dropped_hands_on_nothing_twice(store):

@@ -6,8 +6,8 @@ import pytest
 
 from packhorse.errors import TooManyItems
 from packhorse.model.ids import chosen_id
-from packhorse.model.job import Receipt, State, Unique
-from tests.making import (
+from packhorse.model.job import Receipt, State, UniqueKey
+from tests.factories import (
     DEAD,
     HOUR,
     MINUTE,
@@ -26,9 +26,9 @@ from tests.making import (
 
 
 async def test_store_jobs_all_or_none_and_say_for_each_which_job_stands_for_it(store):
-    first, holder = new(), new(unique=Unique("k"))
+    first, holder = new(), new(unique=UniqueKey("k"))
     await store.jobs.enqueue([first, holder])
-    fresh, twin, rival = new(), new(id=first.id), new(unique=Unique("k"))
+    fresh, twin, rival = new(), new(id=first.id), new(unique=UniqueKey("k"))
 
     receipts = await store.jobs.enqueue([fresh, twin, rival])
 
@@ -41,7 +41,7 @@ async def test_a_job_without_delay_is_ready(store, clock):
 
     ready = await one(store, job)
 
-    assert (ready.state, ready.since, ready.born) == (State.READY, clock.now(), clock.now())
+    assert (ready.state, ready.since, ready.enqueued_at) == (State.READY, clock.now(), clock.now())
 
 
 async def test_a_job_due_later_is_scheduled_and_can_be_leased_when_its_moment_has_come(store, clock):
@@ -105,24 +105,24 @@ async def test_no_jobs_are_no_trouble(store):
 @pytest.mark.parametrize("together", [True, False])
 async def test_a_job_is_due_at_the_later_of_its_moment_and_its_delay(store, clock, together):
     now = clock.now()
-    wishes = [new(at=now + HOUR, delay=MINUTE), new(at=now + SECOND, delay=MINUTE), new(at=1, delay=SECOND)]
+    new_jobs = [new(at=now + HOUR, delay=MINUTE), new(at=now + SECOND, delay=MINUTE), new(at=1, delay=SECOND)]
 
-    for call in [wishes] if together else [[wish] for wish in wishes]:
+    for call in [new_jobs] if together else [[new_job] for new_job in new_jobs]:
         await store.jobs.enqueue(call)
 
-    jobs = [await one(store, wish.id) for wish in wishes]
+    jobs = [await one(store, new_job.id) for new_job in new_jobs]
     assert [job.since for job in jobs] == [now + HOUR, now + MINUTE, now + SECOND]
     assert {job.state for job in jobs} == {State.SCHEDULED}
 
 
 async def test_the_record_of_a_job_is_kept_as_it_was_given(store, clock):
-    wish = new(
+    new_job = new(
         "mail.send", queue="mail", payload=b'{"to": "a"}', headers=b'{"trace":"x"}', tenant="acme",
-        priority=3, lane="a", lane_limit=7, parent=new_id(), unique=Unique("k"),
+        priority=3, lane="a", lane_limit=7, parent=new_id(), unique=UniqueKey("k"),
     )  # fmt: skip
-    await store.jobs.enqueue([wish])
+    await store.jobs.enqueue([new_job])
 
-    job = await one(store, wish.id)
+    job = await one(store, new_job.id)
 
     for field in (
         "task",
@@ -135,57 +135,57 @@ async def test_the_record_of_a_job_is_kept_as_it_was_given(store, clock):
         "lane_limit",
         "parent",
     ):
-        assert getattr(job, field) == getattr(wish, field), field
-    assert (job.unique, job.born, job.attempt, job.lost) == ("k", clock.now(), 0, 0)
+        assert getattr(job, field) == getattr(new_job, field), field
+    assert (job.unique, job.enqueued_at, job.attempt, job.lost) == ("k", clock.now(), 0, 0)
 
 
 async def test_a_lease_carries_the_record_of_its_job(store, clock):
-    wish = new(
+    new_job = new(
         "mail.send", queue="mail", payload=b'{"to": "a"}', headers=b'{"trace":"x"}', priority=3, lane="a",
         parent=new_id(),
     )  # fmt: skip
-    await store.jobs.enqueue([wish])
+    await store.jobs.enqueue([new_job])
     clock.turn(SECOND)
 
     [lease] = await take(store, 1, "mail")
 
     for field in ("id", "task", "queue", "payload", "headers", "priority", "lane", "parent"):
-        assert getattr(lease, field) == getattr(wish, field), field
-    assert (lease.born, lease.attempt, lease.lost) == (clock.now() - SECOND, 1, 0)
+        assert getattr(lease, field) == getattr(new_job, field), field
+    assert (lease.enqueued_at, lease.attempt, lease.lost) == (clock.now() - SECOND, 1, 0)
 
 
 @pytest.mark.parametrize("ending", ["scheduled", "running", "waiting", "done", "dead", "cancelled"])
 async def test_an_id_is_taken_in_every_state(store, ending):
-    wish = new(delay=HOUR if ending == "scheduled" else 0, children=1 if ending == "waiting" else 0)
-    await store.jobs.enqueue([wish])
+    new_job = new(delay=HOUR if ending == "scheduled" else 0, children=1 if ending == "waiting" else 0)
+    await store.jobs.enqueue([new_job])
     if ending == "running":
         await take(store)
     elif ending in ("done", "dead"):
         await run(store, Done() if ending == "done" else DEAD)
     elif ending == "cancelled":
-        await store.jobs.cancel([wish.id])
-    assert await state(store, wish.id) == ending
+        await store.jobs.cancel([new_job.id])
+    assert await state(store, new_job.id) == ending
 
-    receipts = await store.jobs.enqueue([new(id=wish.id)])
+    receipts = await store.jobs.enqueue([new(id=new_job.id)])
 
-    assert receipts == [Receipt(wish.id, False)]
-    assert await state(store, wish.id) == ending
+    assert receipts == [Receipt(new_job.id, False)]
+    assert await state(store, new_job.id) == ending
 
 
 async def test_a_taken_id_comes_before_a_taken_key(store):
-    first, holder = new(), new(unique=Unique("k"))
+    first, holder = new(), new(unique=UniqueKey("k"))
     await store.jobs.enqueue([first, holder])
 
-    [receipt] = await store.jobs.enqueue([new(id=first.id, unique=Unique("k"))])
+    [receipt] = await store.jobs.enqueue([new(id=first.id, unique=UniqueKey("k"))])
 
     assert receipt == Receipt(first.id, False)
 
 
 async def test_a_duplicate_id_takes_no_unique_key(store):
     first = new()
-    await store.jobs.enqueue([first, new(id=first.id, unique=Unique("k"))])
+    await store.jobs.enqueue([first, new(id=first.id, unique=UniqueKey("k"))])
 
-    [receipt] = await store.jobs.enqueue([new(unique=Unique("k"))])
+    [receipt] = await store.jobs.enqueue([new(unique=UniqueKey("k"))])
 
     assert receipt.created
 
@@ -210,7 +210,7 @@ async def test_two_who_enqueue_the_same_jobs_at_once_create_each_job_once(store,
 
 async def test_two_who_enqueue_the_same_key_at_once_create_one_job(store, second):
     answers = await asyncio.gather(
-        *(place.jobs.enqueue([new(unique=Unique("k"))]) for place in (store, second) for _ in range(10))
+        *(place.jobs.enqueue([new(unique=UniqueKey("k"))]) for place in (store, second) for _ in range(10))
     )
 
     receipts = [receipt for answer in answers for receipt in answer]

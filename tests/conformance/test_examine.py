@@ -6,10 +6,10 @@ import pytest
 
 from packhorse.errors import ConfigError, StoreUnavailable
 from packhorse.model.finding import Durability, Grade
-from packhorse.model.layout import Standing
+from packhorse.model.layout import MigrationState
 from packhorse.stores import open_store
 from tests.conformance.releases import Release
-from tests.making import HOUR, new, put_in
+from tests.factories import HOUR, new, put_in
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def nowhere(url, tmp_path) -> str:
     return urlsplit(url)._replace(netloc="127.0.0.1:1").geturl()
 
 
-async def standings(store) -> list[Standing]:
-    return [step.standing for step in await store.steps()]
+async def standings(store) -> list[MigrationState]:
+    return [step.state for step in await store.steps()]
 
 
 async def test_answer_the_steps_of_the_layout_in_order_each_with_its_text_and_how_it_stands(made):
@@ -32,8 +32,8 @@ async def test_answer_the_steps_of_the_layout_in_order_each_with_its_text_and_ho
 
     assert [step.name for step in before] == taken
     assert all(step.text.strip() for step in before)
-    assert {step.standing for step in before} == {Standing.PENDING}
-    assert set(await standings(store)) == {Standing.TAKEN}
+    assert {step.state for step in before} == {MigrationState.PENDING}
+    assert set(await standings(store)) == {MigrationState.TAKEN}
 
 
 async def test_looking_at_the_steps_changes_nothing_and_needs_no_open_store(made, store):
@@ -44,7 +44,7 @@ async def test_looking_at_the_steps_changes_nothing_and_needs_no_open_store(made
 
     await put_in(store, new(), new(delay=HOUR))
     before = await store.jobs.count()
-    assert set(await standings(store)) == {Standing.TAKEN}
+    assert set(await standings(store)) == {MigrationState.TAKEN}
     assert await store.jobs.count() == before
 
 
@@ -55,8 +55,8 @@ async def test_a_step_that_was_changed_after_it_was_taken_is_shown_as_changed(ma
 
     found = await standings(made())
 
-    assert found[0] is Standing.CHANGED
-    assert Standing.PENDING not in found
+    assert found[0] is MigrationState.CHANGED
+    assert MigrationState.PENDING not in found
 
 
 async def test_a_step_that_only_a_newer_release_knows_is_shown_as_unknown(made, place, tmp_path):
@@ -66,8 +66,23 @@ async def test_a_step_that_only_a_newer_release_knows_is_shown_as_unknown(made, 
 
     *known, last = await made().steps()
 
-    assert (last.name, last.standing, last.text) == ("9999_later", Standing.UNKNOWN, "")
-    assert {step.standing for step in known} == {Standing.TAKEN}
+    assert (last.name, last.state, last.text) == ("9999_other", MigrationState.UNKNOWN, "")
+    assert {step.state for step in known} == {MigrationState.TAKEN}
+
+
+async def test_each_step_says_whether_older_releases_work_with_it_also_one_that_only_a_newer_release_knows(
+    made, place, tmp_path
+):
+    later = Release(tmp_path / "later")
+    later.add_a_step(compatible=True)
+    later.add_a_step(compatible=False)
+    assert (await later.run("migrate", *place)).startswith("ok")
+
+    first, *_, compatible, other = await made().steps()
+
+    assert not first.compatible
+    assert (compatible.name, compatible.compatible, compatible.usable) == ("9999_later", True, True)
+    assert (other.name, other.compatible, other.usable) == ("9999_other", False, False)
 
 
 async def test_answer_what_is_in_force_below_the_store_each_with_a_grade_and_with_advice_where_something_should_change(
@@ -89,7 +104,7 @@ async def test_looking_at_what_is_in_force_changes_nothing_and_needs_no_open_sto
     names = [finding.name for finding in await shut.examine()]
 
     assert names == [finding.name for finding in await shut.examine()]
-    assert set(await standings(shut)) == {Standing.PENDING}
+    assert set(await standings(shut)) == {MigrationState.PENDING}
     await put_in(store, new(), new(delay=HOUR))
     before = await store.jobs.count()
     assert await store.examine()

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from packhorse.errors import TooManyEffects, TooManyItems
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.event import Change
 from packhorse.model.ids import chosen_id
-from packhorse.model.job import State, Unique, Until
+from packhorse.model.job import State, UniqueKey, Until
 from packhorse.model.lease import Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from tests.making import HOUR, Wait, changes, end, new, put_in, state, take
+from tests.factories import HOUR, Wait, changes, end, new, put_in, state, take
 
 WRITTEN, CONFLICT = Verdict.WRITTEN, Verdict.CONFLICT
 
@@ -74,7 +74,7 @@ async def test_what_a_move_puts_is_expected_by_the_next(store):
 async def test_jobs_of_a_move_are_enqueued_as_any_others(store, clock):
     known = chosen_id("app", "known")
     await put_in(store, new(id=known))
-    unique, laned, later = Unique("u", Until.FINISHED), {"lane": "l", "lane_limit": 1}, new(delay=HOUR)
+    unique, laned, later = UniqueKey("u", Until.FINISHED), {"lane": "l", "lane_limit": 1}, new(delay=HOUR)
     jobs = [new(id=known), new(unique=unique), new(unique=unique), new(**laned), new(**laned), later]
 
     assert await store.jobs.fire([[Enqueue(job)] for job in jobs]) == [WRITTEN] * 6
@@ -119,6 +119,6 @@ async def test_nothing_to_fire_is_nothing(store):
 
 async def test_too_much_at_once_is_refused(store):
     with pytest.raises(TooManyItems):
-        await store.jobs.fire([[]] * (caps.ITEMS + 1))
+        await store.jobs.fire([[]] * (limits.ITEMS + 1))
     with pytest.raises(TooManyEffects):
-        await store.jobs.fire([[put("key")] * (caps.EFFECTS_PER_CALL + 1)])
+        await store.jobs.fire([[put("key")] * (limits.EFFECTS_PER_CALL + 1)])

@@ -2,16 +2,16 @@
 
 import msgspec
 
-from packhorse.model.worker import Worker
-from tests.making import HOUR, MINUTE, OTHER, SECOND, WORKER
+from packhorse.model.worker import WorkerInfo
+from tests.factories import HOUR, MINUTE, OTHER, SECOND, WORKER
 
 
-def worker(name: str = "ox", worker_id: bytes = WORKER, **options) -> Worker:
+def worker(name: str = "ox", worker_id: bytes = WORKER, **options) -> WorkerInfo:
     """An incarnation of a worker."""
-    return Worker(id=worker_id, name=name, **options)
+    return WorkerInfo(id=worker_id, name=name, **options)
 
 
-async def fleet(store) -> list[Worker]:
+async def fleet(store) -> list[WorkerInfo]:
     """The workers that live, whenever they were seen."""
     return [msgspec.structs.replace(worker, seen=0) for worker in await store.fleet.workers()]
 
@@ -43,7 +43,7 @@ async def test_answer_the_workers_whose_last_beat_is_not_over_by_name(store, clo
     assert [worker.name for worker in await fleet(store)] == ["zebra"]
 
 
-async def test_a_worker_is_known_as_it_last_said(store):
+async def test_a_worker_is_known_as_of_its_last_beat(store):
     first = worker("ox", release="1.0", queues=("a", "b"), tasks=("x",), started=5)
     later = worker("ox", release="2.0", queues=("b",), tasks=("x", "y"), started=5)
     await store.fleet.beat(first, MINUTE)

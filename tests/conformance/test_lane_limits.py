@@ -3,7 +3,7 @@
 import pytest
 
 from packhorse.model.job import State
-from tests.making import Done, end, laned, put_in, run, states, take
+from tests.factories import Done, end, laned, put_in, run, states, take
 
 READY, WAITING, RUNNING, DONE = State.READY, State.WAITING, State.RUNNING, State.DONE
 

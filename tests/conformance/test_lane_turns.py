@@ -8,7 +8,7 @@ from packhorse.model.effect import Put
 from packhorse.model.job import State
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     DEAD,
     HOUR,
     MINUTE,

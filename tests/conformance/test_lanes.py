@@ -8,7 +8,7 @@ from packhorse.model.effect import Enqueue
 from packhorse.model.job import State
 from packhorse.model.lease import Settlement
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DEAD,
     HOUR,

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from packhorse.model.effect import Enqueue
-from packhorse.model.job import LEASE, State
-from packhorse.model.lease import Ask, Settlement, Share, Verdict
+from packhorse.model.job import LEASE_US, State
+from packhorse.model.lease import ClaimRequest, Settlement, Share, Verdict
 from packhorse.model.page import Filter
-from tests.making import (
+from tests.factories import (
     HOUR,
     MINUTE,
     OTHER,
@@ -28,9 +28,9 @@ from tests.making import (
 )
 
 
-def asked(*shares: tuple[str, int, int | None]) -> Ask:
+def asked(*shares: tuple[str, int, int | None]) -> ClaimRequest:
     """An ask with a share and a most for each queue."""
-    return Ask(WORKER, tuple(Share(queue, count, most) for queue, count, most in shares))
+    return ClaimRequest(WORKER, tuple(Share(queue, count, most) for queue, count, most in shares))
 
 
 async def spread(store, **queues: int) -> None:
@@ -121,8 +121,8 @@ async def test_a_running_job_shows_since_when_it_is_leased_and_when_its_lease_ru
     clock.turn(SECOND)
 
     found = [await one(store, job) for job in jobs]
-    assert [(job.since, job.until) for job in found] == [(claimed, claimed + LEASE)] * 3
-    assert [(lease.claimed, lease.until) for lease in leases] == [(claimed, claimed + LEASE)] * 3
+    assert [(job.since, job.until) for job in found] == [(claimed, claimed + LEASE_US)] * 3
+    assert [(lease.claimed, lease.until) for lease in leases] == [(claimed, claimed + LEASE_US)] * 3
     assert {job.since for job in (await store.jobs.find(Filter(state=State.RUNNING))).items} == {claimed}
 
     for lease in leases:
@@ -159,11 +159,11 @@ async def test_a_lease_lasts_as_long_as_asked_for(store, clock):
 
 async def test_each_lease_has_the_token_of_its_ask(store):
     await put_in(store, new(), new())
-    wish = ask()
+    request = ask()
 
-    leases = (await store.jobs.exchange([], wish)).leases
+    leases = (await store.jobs.exchange([], request)).leases
 
-    assert [lease.token for lease in leases] == [wish.token] * 2
+    assert [lease.token for lease in leases] == [request.token] * 2
 
 
 async def test_a_job_is_leased_to_one_worker_only(store, second):
@@ -376,7 +376,7 @@ async def test_more_stays_while_jobs_come_due_faster_than_they_are_moved(store, 
     assert sum(len(answer.leases) for answer in answers) == 1200
 
 
-@pytest.mark.parametrize("lease", [1000, LEASE, HOUR])
+@pytest.mark.parametrize("lease", [1000, LEASE_US, HOUR])
 async def test_a_lease_of_each_length_is_kept(store, clock, lease):
     await put_in(store, new())
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.job import Keep, NewJob, State, Unique, Until
+from packhorse.model.job import NewJob, Retention, State, UniqueKey, Until
 from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from tests.conformance.invariants import check
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DEAD,
     HOUR,
@@ -48,7 +48,7 @@ class Life:
     def some(self, most: int = 3) -> list[bytes]:
         return self.chance.sample(self.known, min(most, len(self.known)))
 
-    def wish(self, **options) -> NewJob:
+    def new_job(self, **options) -> NewJob:
         chance = self.chance
         lane = chance.choice([None, None, *LANES])
         job = new(
@@ -64,21 +64,21 @@ class Life:
 
     async def enqueue(self) -> None:
         scope = self.chance.choice([None, None, Until.STARTED, Until.FINISHED, Until.WINDOW])
-        unique = scope and Unique(self.chance.choice("xyz"), scope, MINUTE if scope is Until.WINDOW else 0)
-        await self.store.jobs.enqueue([self.wish(), self.wish(unique=unique), self.wish()])
+        unique = scope and UniqueKey(self.chance.choice("xyz"), scope, MINUTE if scope is Until.WINDOW else 0)
+        await self.store.jobs.enqueue([self.new_job(), self.new_job(unique=unique), self.new_job()])
 
     async def family(self) -> None:
         size = self.chance.randrange(1, 4)
-        parent = self.wish(children=size)
-        await self.store.jobs.enqueue([parent, *(self.wish(parent=parent.id) for _ in range(size))])
+        parent = self.new_job(children=size)
+        await self.store.jobs.enqueue([parent, *(self.new_job(parent=parent.id) for _ in range(size))])
 
     def outcome(self, lease: Lease) -> Any:
         self.steps += 1
-        child = Enqueue(self.wish(parent=lease.id))
+        child = Enqueue(self.new_job(parent=lease.id))
         return self.chance.choice(
             [
                 (Done(b"1"), ()),
-                (Done(b"1", Keep(1, MINUTE)), (child,)),
+                (Done(b"1", Retention(1, MINUTE)), (child,)),
                 (Again(error=BROKEN), ()),
                 (Again(MINUTE, charged=False), (Publish("news", b"1"),)),
                 (Wait(WaitReason.CHILDREN, children=1), (child,)),
@@ -96,8 +96,8 @@ class Life:
         chance.shuffle(self.held)
         count = chance.randrange(4)
         batch = [Settlement(lease, *self.outcome(lease)) for lease in self.held[:count]]
-        wish = ask(chance.randrange(5), *QUEUES, worker=chance.choice((WORKER, OTHER)))
-        answer = await self.store.jobs.exchange(batch, wish)
+        request = ask(chance.randrange(5), *QUEUES, worker=chance.choice((WORKER, OTHER)))
+        answer = await self.store.jobs.exchange(batch, request)
         for settlement, verdict in zip(batch, answer.verdicts, strict=True):
             assert verdict is not Verdict.REPEATED
             if verdict is Verdict.WRITTEN:
@@ -168,7 +168,7 @@ async def test_whatever_happens_nothing_is_lost_doubled_or_stuck(store, clock, s
     await life.finish()
 
     assert [job for job in await found(store) if not job.state.ended] == []
-    fresh = [life.wish() for _ in range(20)]
+    fresh = [life.new_job() for _ in range(20)]
     await store.jobs.enqueue(fresh)
     await life.finish()
     assert {(await store.jobs.get([job.id]))[0].state for job in fresh} == {State.DONE}

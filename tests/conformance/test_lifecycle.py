@@ -9,7 +9,7 @@ from packhorse.model.event import LIFECYCLE, Change, pack
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead, On
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     DEAD,
     HOUR,
     MINUTE,
@@ -35,7 +35,7 @@ KINDS = {
 }  # fmt: skip
 
 
-async def told(store, after: int) -> list[tuple[Change, bytes]]:
+async def reported(store, after: int) -> list[tuple[Change, bytes]]:
     """The changes of the one event there must be after an offset."""
     [event] = await changes(store, after)
     return event
@@ -72,7 +72,7 @@ async def test_a_call_tells_of_a_job_in_the_order_it_happened(store):
 
     await store.jobs.exchange([*ends, *both], ask())
 
-    event = await told(store, before)
+    event = await reported(store, before)
     assert [change for change, job in event if job == held] == [Change.HELD, Change.DONE]
     assert [change for change, job in event if job == again] == [Change.AGAIN, Change.CLAIMED]
     assert [change for change, job in event if job == child.id] == [Change.ENQUEUED, Change.CLAIMED]
@@ -127,13 +127,13 @@ async def test_losses_are_packed_into_the_same_bytes_by_every_store(store, clock
     )
 
 
-async def test_only_jobs_that_were_created_are_told(store):
+async def test_only_jobs_that_were_created_are_reported(store):
     first, holder = new(), new()
     await store.jobs.enqueue([first])
 
     await store.jobs.enqueue([first, holder])
 
-    assert await told(store, 1) == [(Change.ENQUEUED, holder.id)]
+    assert await reported(store, 1) == [(Change.ENQUEUED, holder.id)]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ async def test_only_jobs_that_were_created_are_told(store):
         (Held(1), Change.HELD),
     ],
 )
-async def test_each_outcome_is_told(store, outcome, change):
+async def test_each_outcome_is_reported(store, outcome, change):
     await store.records.put([Put("signal", "there", b"1")])
     [job] = await put_in(store, new())
     [lease] = await take(store)
@@ -159,11 +159,11 @@ async def test_each_outcome_is_told(store, outcome, change):
 
     await end(store, lease, outcome)
 
-    assert await told(store, before) == [(change, job)]
+    assert await reported(store, before) == [(change, job)]
 
 
 @pytest.mark.parametrize("outcome", [Again(), Wait(WaitReason.LIMIT)])
-async def test_a_retry_that_became_a_cancel_is_told_as_one(store, outcome):
+async def test_a_retry_that_became_a_cancel_is_reported_as_one(store, outcome):
     [job] = await put_in(store, new())
     [lease] = await take(store)
     await store.jobs.cancel([job])
@@ -171,10 +171,10 @@ async def test_a_retry_that_became_a_cancel_is_told_as_one(store, outcome):
 
     await end(store, lease, outcome)
 
-    assert await told(store, before) == [(Change.CANCELLED, job)]
+    assert await reported(store, before) == [(Change.CANCELLED, job)]
 
 
-async def test_enqueued_effects_are_told(store):
+async def test_enqueued_effects_are_reported(store):
     [job] = await put_in(store, new())
     child = new()
     [lease] = await take(store)
@@ -182,20 +182,20 @@ async def test_enqueued_effects_are_told(store):
 
     await end(store, lease, Done(), Enqueue(child))
 
-    assert sorted(await told(store, before)) == sorted([(Change.DONE, job), (Change.ENQUEUED, child.id)])
+    assert sorted(await reported(store, before)) == sorted([(Change.DONE, job), (Change.ENQUEUED, child.id)])
 
 
-async def test_leases_are_told_in_their_order(store):
+async def test_leases_are_reported_in_their_order(store):
     jobs = await put_in(store, *(new(priority=priority) for priority in (3, 1, 2)))
     before = await now(store)
 
     await take(store)
 
     order = [jobs[1], jobs[2], jobs[0]]
-    assert await told(store, before) == [(Change.CLAIMED, job) for job in order]
+    assert await reported(store, before) == [(Change.CLAIMED, job) for job in order]
 
 
-async def test_losses_are_told_with_what_became_of_the_jobs(store, clock):
+async def test_losses_are_reported_with_what_became_of_the_jobs(store, clock):
     ready, off = await put_in(store, new(), new())
     await take(store)
     await store.jobs.cancel([off])
@@ -204,11 +204,11 @@ async def test_losses_are_told_with_what_became_of_the_jobs(store, clock):
 
     await store.jobs.reap(10)
 
-    changed = await told(store, before)
+    changed = await reported(store, before)
     assert sorted(changed) == sorted([(Change.LOST, ready), (Change.LOST, off), (Change.CANCELLED, off)])
 
 
-async def test_a_poisoned_job_is_told_as_lost_and_dead(store, clock):
+async def test_a_poisoned_job_is_reported_as_lost_and_dead(store, clock):
     [job] = await put_in(store, new())
     await run(store, Held(1))
     clock.turn(HOUR)
@@ -216,7 +216,7 @@ async def test_a_poisoned_job_is_told_as_lost_and_dead(store, clock):
 
     await store.jobs.reap(10, max_lost=1)
 
-    assert sorted(await told(store, before)) == sorted([(Change.LOST, job), (Change.DEAD, job)])
+    assert sorted(await reported(store, before)) == sorted([(Change.LOST, job), (Change.DEAD, job)])
 
 
 async def test_a_cancel_tells_those_that_ended(store):
@@ -226,40 +226,40 @@ async def test_a_cancel_tells_those_that_ended(store):
 
     await store.jobs.cancel([ready, running, new_id(), later])
 
-    assert await told(store, before) == [(Change.CANCELLED, ready), (Change.CANCELLED, later)]
+    assert await reported(store, before) == [(Change.CANCELLED, ready), (Change.CANCELLED, later)]
 
 
-async def test_a_replay_is_told(store):
+async def test_a_replay_is_reported(store):
     [job, other] = await put_in(store, new(), new())
     await run(store, DEAD)
     before = await now(store)
 
     await store.jobs.replay([other, job])
 
-    assert await told(store, before) == [(Change.REPLAYED, job)]
+    assert await reported(store, before) == [(Change.REPLAYED, job)]
 
 
-async def test_a_promotion_is_told(store):
+async def test_a_promotion_is_reported(store):
     job, ready, other = await put_in(store, new(delay=HOUR), new(), new(priority=0))
     await run(store, Wait(WaitReason.INTERVENTION))
     before = await now(store)
 
     await store.jobs.promote([other, ready, job, other])
 
-    assert await told(store, before) == [(Change.PROMOTED, other), (Change.PROMOTED, job)]
+    assert await reported(store, before) == [(Change.PROMOTED, other), (Change.PROMOTED, job)]
 
 
-async def test_a_release_is_told_as_again(store):
+async def test_a_release_is_reported_as_again(store):
     [job] = await put_in(store, new())
     await run(store, Wait(WaitReason.LIMIT))
     before = await now(store)
 
     await store.jobs.release(WaitReason.LIMIT)
 
-    assert await told(store, before) == [(Change.AGAIN, job)]
+    assert await reported(store, before) == [(Change.AGAIN, job)]
 
 
-async def test_what_changes_no_job_is_not_told(store, clock):
+async def test_what_changes_no_job_is_not_reported(store, clock):
     [job, _] = await put_in(store, new(), new(delay=HOUR))
     lease = await run(store, Done())
     before = await now(store)
@@ -281,7 +281,7 @@ async def test_what_changes_no_job_is_not_told(store, clock):
     assert await changes(store, before) == []
 
 
-async def test_a_note_and_a_request_to_stop_are_not_told(store):
+async def test_a_note_and_a_request_to_stop_are_not_reported(store):
     [job] = await put_in(store, new())
     [lease] = await take(store)
     before = await now(store)
@@ -292,7 +292,7 @@ async def test_a_note_and_a_request_to_stop_are_not_told(store):
     assert await changes(store, before) == []
 
 
-async def test_turns_of_a_lane_and_moments_that_come_are_not_told(store, clock):
+async def test_turns_of_a_lane_and_moments_that_come_are_not_reported(store, clock):
     [first, second] = await put_in(store, laned(), laned(delay=MINUTE))
     [lease] = await take(store)
     clock.turn(HOUR)
@@ -301,11 +301,11 @@ async def test_turns_of_a_lane_and_moments_that_come_are_not_told(store, clock):
 
     await end(store, lease, Done())
 
-    assert await told(store, before) == [(Change.DONE, first)]
+    assert await reported(store, before) == [(Change.DONE, first)]
     assert [lease.id for lease in await take(store)] == [second]
 
 
-async def test_the_release_of_a_parent_is_not_told(store):
+async def test_the_release_of_a_parent_is_not_reported(store):
     parent = new(children=1)
     child = new(parent=parent.id)
     await store.jobs.enqueue([parent, child])
@@ -313,7 +313,7 @@ async def test_the_release_of_a_parent_is_not_told(store):
 
     await store.jobs.cancel([child.id])
 
-    assert await told(store, before) == [(Change.CANCELLED, child.id)]
+    assert await reported(store, before) == [(Change.CANCELLED, child.id)]
 
 
 async def test_a_store_opened_without_events_tells_nothing(another):
@@ -327,12 +327,12 @@ async def test_a_store_opened_without_events_tells_nothing(another):
     assert await silent.streams.publish([]) == []
 
 
-async def test_five_hundred_jobs_are_told_in_one_event(store):
+async def test_five_hundred_jobs_are_reported_in_one_event(store):
     jobs = [new() for _ in range(500)]
 
     await store.jobs.enqueue(jobs)
 
-    assert await told(store, 0) == [(Change.ENQUEUED, job.id) for job in jobs]
+    assert await reported(store, 0) == [(Change.ENQUEUED, job.id) for job in jobs]
 
 
 async def test_prune_leaves_the_newest_ten_thousand_events(store):

@@ -1,14 +1,15 @@
 """Looking at jobs: one by one, many at a time, and counted."""
 
 import pytest
+from msgspec.structs import replace
 
 from packhorse.model.effect import Enqueue
-from packhorse.model.job import Failure, Job, State, Unique, failure
+from packhorse.model.job import Failure, Retention, State, StoredJob, UniqueKey, failure
 from packhorse.model.lease import Settlement
 from packhorse.model.page import Filter, Page
 from packhorse.model.reason import DeadReason, WaitReason
 from tests.conformance.invariants import plain
-from tests.making import (
+from tests.factories import (
     DEAD,
     HOUR,
     MINUTE,
@@ -32,23 +33,23 @@ from tests.making import (
 
 
 async def test_answer_each_id_with_all_that_is_known_of_its_job_or_none(store, clock):
-    parent, born = new_id(), clock.now()
-    wish = new(
+    parent, enqueued_at = new_id(), clock.now()
+    new_job = new(
         "mail.send", queue="mail", payload=b"[1]", headers=b'{"a":1}', tenant="acme", priority=3, lane="a",
-        lane_limit=2, parent=parent, unique=Unique("k"),
+        lane_limit=2, parent=parent, unique=UniqueKey("k"),
     )  # fmt: skip
-    await store.jobs.enqueue([wish])
+    await store.jobs.enqueue([new_job])
     clock.turn(SECOND)
     await run(store, Again(error=failure("Broken", "oops")), queue="mail")
     [lease] = await take(store, 1, "mail")
     await store.jobs.note([(lease, b"50")])
-    await store.jobs.cancel([wish.id])
+    await store.jobs.cancel([new_job.id])
 
-    [none, job] = await store.jobs.get([new_id(), wish.id])
+    [none, job] = await store.jobs.get([new_id(), new_job.id])
 
     assert none is None
-    assert job == Job(
-        id=wish.id, task="mail.send", queue="mail", payload=b"[1]", headers=b'{"a":1}', priority=3, born=born,
+    assert job == StoredJob(
+        id=new_job.id, task="mail.send", queue="mail", payload=b"[1]", headers=b'{"a":1}', priority=3, enqueued_at=enqueued_at,
         state=State.RUNNING, since=lease.claimed, until=lease.until, tenant="acme", lane="a", lane_limit=2, parent=parent, unique="k",
         attempt=2, worker=WORKER, cancelling=True, progress=b"50",
         failures=(Failure("Broken", "oops", "", 1, clock.now()),),
@@ -56,18 +57,18 @@ async def test_answer_each_id_with_all_that_is_known_of_its_job_or_none(store, c
 
 
 async def test_what_is_known_of_an_ended_job_is_all_of_it(store, clock):
-    wish = new("parent", payload=b"[1]", tenant="acme")
-    await store.jobs.enqueue([wish])
+    new_job = new("parent", payload=b"[1]", tenant="acme")
+    await store.jobs.enqueue([new_job])
     [lease] = await take(store)
-    await end(store, lease, Held(1), Enqueue(new("child", parent=wish.id)))
+    await end(store, lease, Held(1), Enqueue(new("child", parent=new_job.id)))
     await run(store, Done())
     clock.turn(SECOND)
 
     await end(store, lease, Dead(DeadReason.EXHAUSTED, failure("Broken")))
 
-    assert await one(store, wish.id) == Job(
-        id=wish.id, task="parent", queue="default", payload=b"[1]", headers=b"{}", priority=10,
-        born=clock.now() - SECOND, state=State.DEAD, since=clock.now(), tenant="acme", attempt=1, delivered=1,
+    assert await one(store, new_job.id) == StoredJob(
+        id=new_job.id, task="parent", queue="default", payload=b"[1]", headers=b"{}", priority=10,
+        enqueued_at=clock.now() - SECOND, state=State.DEAD, since=clock.now(), tenant="acme", attempt=1, delivered=1,
         reason=DeadReason.EXHAUSTED, failures=(Failure("Broken", "", "", 1, clock.now()),),
     )  # fmt: skip
 
@@ -170,6 +171,94 @@ async def test_within_a_queue_scheduled_jobs_come_soonest_first_ready_ones_best_
     assert await order(State.DONE) == [lease.id for lease in reversed(rounds[1::2])]
 
 
+async def test_without_a_queue_ended_jobs_of_one_state_come_newest_first_over_all_queues(store, clock):
+    ids = await put_in(store, *(new(queue=f"q{number % 3}", priority=number) for number in range(30)))
+    for number in range(30):
+        clock.turn(SECOND)
+        await run(store, Done(keep=Retention(100, HOUR + number % 2)), queue=f"q{number % 3}")
+
+    for limit in (100, 7):
+        assert [job.id for job in await found(store, limit=limit, state=State.DONE)] == ids[::-1]
+        assert [job.id for job in await found(store, limit=limit, state=State.DONE, queue="q1")] == ids[1::3][::-1]
+    assert [job.id for job in await found(store, limit=4)] == ids[::-1]
+
+
+async def test_the_cursor_over_all_queues_passes_over_what_ends_meanwhile(store, clock):
+    async def finish(queue: str) -> bytes:
+        [job] = await put_in(store, new(queue=queue))
+        clock.turn(SECOND)
+        await run(store, DEAD, queue=queue)
+        return job
+
+    ids = [await finish(queue) for queue in "abcabacb"]
+    page = await store.jobs.find(Filter(state=State.DEAD), limit=3)
+    seen = [job.id for job in page.items]
+    later = []
+    while page.cursor:
+        later.append(await finish("abcd"[len(later) % 4]))
+        await store.jobs.drop([ids[len(later)]])
+        page = await store.jobs.find(Filter(state=State.DEAD), limit=3, cursor=page.cursor)
+        seen += [job.id for job in page.items if job.id in ids]
+
+    dropped = ids[1 : len(later) + 1]
+    assert seen[:3] == ids[:4:-1]
+    assert [job for job in seen if job not in dropped] == [job for job in reversed(ids) if job not in dropped]
+    assert len(set(seen)) == len(seen)
+
+
+async def test_ended_jobs_of_many_queues_are_found_newest_first(store, clock):
+    ids = []
+    for _ in range(3):
+        ids += await put_in(store, *(new(queue=f"q{number}") for number in range(120)))
+        for number in range(120):
+            clock.turn(SECOND)
+            await run(store, Done(), queue=f"q{number}")
+
+    assert [job.id for job in await found(store, limit=50, state=State.DONE)] == ids[::-1]
+
+
+async def ended_with_bodies(store) -> list[bytes]:
+    """A dead job with two tracebacks, a done one with a result, and one that is ready."""
+    broken = failure("Broken", 'say ","traceback":"', "line 1\nline 2")
+    ids = await put_in(
+        store,
+        new(payload=b'{"a":1}', headers=b'{"b":2}', priority=0, lane="a", children=0, tenant="acme"),
+        new(payload=b'{"a":2}', headers=b'{"b":3}', priority=1),
+        new(payload=b'{"a":3}', headers=b'{"b":4}', priority=2, delay=HOUR),
+        new(payload=b'{"a":4}', headers=b'{"b":5}', priority=3),
+    )
+    await run(store, Again(error=broken))
+    await run(store, Dead(DeadReason.EXHAUSTED, broken))
+    await run(store, Done(b'{"c":1}'))
+    return ids
+
+
+def without_bodies(job: StoredJob) -> StoredJob:
+    failures = tuple(replace(one, traceback="") for one in job.failures)
+    return replace(job, payload=b"", result=None, failures=failures)
+
+
+async def test_without_bodies_payload_result_and_tracebacks_come_empty(store):
+    ids = await ended_with_bodies(store)
+    full = await store.jobs.get(ids)
+    assert [len(job.failures) for job in full] == [2, 0, 0, 0]
+    assert full[0].failures[0].traceback
+    assert [job.result for job in full] == [None, b'{"c":1}', None, None]
+
+    assert await store.jobs.get([*ids, new_id()], bodies=False) == [*map(without_bodies, full), None]
+
+
+async def test_jobs_that_are_found_without_bodies_come_as_get_answers_them_without_bodies(store):
+    ids = await ended_with_bodies(store)
+
+    page = await store.jobs.find(Filter(), bodies=False)
+    some = await store.jobs.find(Filter(state=State.DEAD), limit=1, bodies=False)
+
+    assert sorted(job.id for job in page.items) == sorted(ids)
+    assert list(page.items) == await store.jobs.get([job.id for job in page.items], bodies=False)
+    assert list(some.items) == await store.jobs.get(ids[:1], bodies=False)
+
+
 async def mixture(store) -> None:
     """Jobs that differ in everything one can look for."""
     parent = bytes(15) + b"\1"
@@ -237,7 +326,7 @@ async def test_jobs_are_found_by_their_age(store, clock):
     clock.turn(SECOND)
     [young] = await put_in(store, new())
 
-    assert [job.id for job in await found(store, born_since=clock.now())] == [young]
+    assert [job.id for job in await found(store, enqueued_since=clock.now())] == [young]
 
 
 async def test_count_the_jobs_of_every_queue_by_state(store):

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from packhorse.model.job import Keep, State
+from packhorse.model.job import Retention, State
 from packhorse.model.lease import Lost
 from packhorse.model.reason import DeadReason
-from tests.making import HOUR, WORKER, Again, laned, lapse, lose, new, one, put_in, run, state, states, take
+from tests.factories import HOUR, WORKER, Again, laned, lapse, lose, new, one, put_in, run, state, states, take
 
 
 async def test_take_back_leases_that_ran_out_at_most_as_many_as_the_limit_and_say_which(store, clock):
@@ -154,7 +154,7 @@ async def test_how_often_a_job_may_be_lost_is_for_the_caller_to_say(store, clock
 
 async def test_a_poisoned_job_is_kept_as_the_caller_says(store, clock):
     [job] = await put_in(store, new())
-    await lose(store, clock, 1, max_lost=1, keep=Keep(10, HOUR))
+    await lose(store, clock, 1, max_lost=1, keep=Retention(10, HOUR))
 
     clock.turn(HOUR + 1)
 
@@ -177,7 +177,7 @@ async def test_a_job_cancelled_when_its_lease_is_taken_back_is_kept_like_any_can
     [job] = await put_in(store, new())
     await take(store)
     await store.jobs.cancel([job])
-    await lapse(store, clock, keep=Keep(0, 0))
+    await lapse(store, clock, keep=Retention(0, 0))
 
     assert (await store.jobs.prune(10)).jobs == 0
     assert await state(store, job) is State.CANCELLED

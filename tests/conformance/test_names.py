@@ -3,12 +3,12 @@
 import pytest
 
 from packhorse.model.effect import Publish, Put
-from packhorse.model.job import Receipt, State, Unique, Until
+from packhorse.model.job import Receipt, State, UniqueKey, Until
 from packhorse.model.lease import Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from packhorse.model.worker import Worker
-from tests.making import (
+from packhorse.model.worker import WorkerInfo
+from tests.factories import (
     HOUR,
     MINUTE,
     Again,
@@ -40,9 +40,9 @@ async def test_hostile_queues_do_not_mix(store):
     jobs = [new(queue=name) for name in HOSTILE]
     await store.jobs.enqueue(jobs)
 
-    for name, wish in zip(HOSTILE, jobs, strict=True):
-        assert [(lease.id, lease.queue) for lease in await take(store, 10, name)] == [(wish.id, name)]
-        assert [(job.id, job.queue) for job in await found(store, queue=name)] == [(wish.id, name)]
+    for name, new_job in zip(HOSTILE, jobs, strict=True):
+        assert [(lease.id, lease.queue) for lease in await take(store, 10, name)] == [(new_job.id, name)]
+        assert [(job.id, job.queue) for job in await found(store, queue=name)] == [(new_job.id, name)]
 
     assert set(await store.jobs.count()) == set(HOSTILE)
     assert [queue.name for queue in await store.queues.stats()] == sorted(HOSTILE)
@@ -112,8 +112,8 @@ async def test_a_lane_of_one_queue_is_not_a_lane_of_another_with_a_like_name(sto
 
 @pytest.mark.parametrize("until", [Until.FINISHED, Until.STARTED, Until.WINDOW])
 async def test_hostile_keys_do_not_mix(store, until):
-    def unique(key: str) -> Unique:
-        return Unique(key, until, HOUR if until is Until.WINDOW else 0)
+    def unique(key: str) -> UniqueKey:
+        return UniqueKey(key, until, HOUR if until is Until.WINDOW else 0)
 
     holders = [new(unique=unique(key)) for key in LONG]
     receipts = await store.jobs.enqueue(holders)
@@ -166,7 +166,7 @@ async def test_hostile_streams_do_not_mix(store):
 
 async def test_hostile_names_of_workers_come_back(store):
     for number, name in enumerate(HOSTILE):
-        ox = Worker(id=bytes([number]) * 16, name=name, release=name, queues=(name,), tasks=(name, "plain"))
+        ox = WorkerInfo(id=bytes([number]) * 16, name=name, release=name, queues=(name,), tasks=(name, "plain"))
         await store.fleet.beat(ox, MINUTE)
 
     workers = await store.fleet.workers()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.job import failure
-from tests.making import DEAD, Again, Dead, Done, Held, delivered, end, new, one, put_in, run, take
+from tests.factories import DEAD, Again, Dead, Done, Held, delivered, end, new, one, put_in, run, take
 
 TEXTS = [
     b"",
@@ -30,10 +30,10 @@ TEXTS = [
     b"true",
 ]
 LARGE = [
-    b'"' + b"x" * (caps.PAYLOAD - 2) + b'"',
-    ('"' + "é" * ((caps.PAYLOAD - 2) // 2) + '"').encode(),
-    b"\\" * caps.PAYLOAD,
-    b"\x1f" * caps.PAYLOAD,
+    b'"' + b"x" * (limits.PAYLOAD - 2) + b'"',
+    ('"' + "é" * ((limits.PAYLOAD - 2) // 2) + '"').encode(),
+    b"\\" * limits.PAYLOAD,
+    b"\x1f" * limits.PAYLOAD,
 ]
 every_text = pytest.mark.parametrize("text", TEXTS)
 large = pytest.mark.parametrize("text", LARGE, ids=["plain", "accents", "backslashes", "separators"])
@@ -86,9 +86,9 @@ async def test_many_texts_of_one_call_keep_to_their_jobs(store):
 
 @large
 async def test_a_text_as_large_as_the_cap_comes_back(store, text):
-    [job] = await put_in(store, new(payload=text, headers=b"h" * caps.HEADERS))
+    [job] = await put_in(store, new(payload=text, headers=b"h" * limits.HEADERS))
     [lease] = await take(store)
-    assert (lease.payload, lease.headers) == (text, b"h" * caps.HEADERS)
+    assert (lease.payload, lease.headers) == (text, b"h" * limits.HEADERS)
 
     await end(store, lease, Done(text), Publish("news", text), Put("kind", "key", text))
 
@@ -99,12 +99,12 @@ async def test_a_text_as_large_as_the_cap_comes_back(store, text):
 
 
 async def test_several_large_payloads_go_in_one_call(store):
-    jobs = await put_in(store, *(new(payload=b"%d" % number * caps.PAYLOAD) for number in range(3)))
+    jobs = await put_in(store, *(new(payload=b"%d" % number * limits.PAYLOAD) for number in range(3)))
 
     leases = await take(store)
 
     assert [lease.id for lease in leases] == jobs
-    assert all(lease.payload == b"%d" % number * caps.PAYLOAD for number, lease in enumerate(leases))
+    assert all(lease.payload == b"%d" % number * limits.PAYLOAD for number, lease in enumerate(leases))
 
 
 async def test_the_result_of_a_dead_job_is_none(store):

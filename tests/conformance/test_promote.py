@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from packhorse.model.effect import Enqueue, Put
-from packhorse.model.job import State, Unique, Until
+from packhorse.model.job import State, UniqueKey, Until
 from packhorse.model.lease import Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DEAD,
     HOUR,
@@ -140,16 +140,16 @@ async def test_a_promoted_job_keeps_its_attempts_losses_failures_and_progress(st
 
 @pytest.mark.parametrize("until", [Until.STARTED, Until.FINISHED])
 async def test_a_promoted_job_keeps_its_unique_key_as_long_as_any_other(store, until):
-    [job] = await put_in(store, new(delay=HOUR, unique=Unique("k", until)))
+    [job] = await put_in(store, new(delay=HOUR, unique=UniqueKey("k", until)))
 
     await store.jobs.promote([job])
 
-    other = new(unique=Unique("k"))
+    other = new(unique=UniqueKey("k"))
     assert [receipt.id for receipt in await store.jobs.enqueue([other])] == [job]
     [lease] = await take(store)
     assert (await store.jobs.enqueue([other]))[0].created is (until is Until.STARTED)
     await end(store, lease, Done())
-    assert (await store.jobs.enqueue([new(unique=Unique("k"))]))[0].created is (until is Until.FINISHED)
+    assert (await store.jobs.enqueue([new(unique=UniqueKey("k"))]))[0].created is (until is Until.FINISHED)
 
 
 async def test_a_promoted_job_with_a_slot_runs_before_those_behind_it(store):

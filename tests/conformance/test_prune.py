@@ -4,11 +4,11 @@ import pytest
 
 from packhorse.model.effect import Enqueue
 from packhorse.model.ids import chosen_id
-from packhorse.model.job import LEASE, REMEMBER, Keep, Receipt, State
+from packhorse.model.job import LEASE_US, REMEMBER_US, PrunedDead, Receipt, Retention, State
 from packhorse.model.lease import Verdict
 from packhorse.model.reason import DeadReason
 from packhorse.model.record import DELIVERED
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DAY,
     DEAD,
@@ -32,7 +32,7 @@ from tests.making import (
     take,
 )
 
-NOTHING = Keep(0, 0)
+NOTHING = Retention(0, 0)
 
 
 async def ended(store, clock, count: int, outcome, **options) -> list[bytes]:
@@ -60,7 +60,7 @@ async def test_remove_records_and_results_of_ended_jobs_beyond_their_keep_oldest
 async def test_of_the_ended_jobs_of_a_queue_with_the_same_end_and_the_same_keep_the_newest_stay_up_to_its_count_and_its_age(
     store, clock
 ):
-    keep = Keep(2, HOUR)
+    keep = Retention(2, HOUR)
     done = await ended(store, clock, 3, Done(keep=keep))
     dead = await ended(store, clock, 3, Dead(DeadReason.FINAL, BROKEN, keep))
     other = await ended(store, clock, 1, Done(keep=keep), queue="other")
@@ -75,10 +75,46 @@ async def test_of_the_ended_jobs_of_a_queue_with_the_same_end_and_the_same_keep_
     assert await states(store, *done) == [None, None, State.DONE]
 
 
+async def test_the_answer_counts_the_removed_dead_jobs_of_each_queue_and_has_the_moment_when_the_newest_of_them_died(
+    store, clock
+):
+    dead = Dead(DeadReason.FINAL, BROKEN, NOTHING)
+    await ended(store, clock, 3, dead)
+    died = clock.now()
+    await ended(store, clock, 2, Dead(DeadReason.FINAL, BROKEN, Retention(0, HOUR)), queue="other")
+    newest = clock.now()
+    await ended(store, clock, 2, Done(keep=NOTHING))
+    await ended(store, clock, 1, Cancelled(NOTHING), queue="third")
+    clock.turn(SECOND)
+
+    removed = []
+    while not removed or removed[-1].more:
+        removed.append(await store.jobs.prune(100))
+
+    assert [pruned.dead for pruned in removed] == [
+        {"default": PrunedDead(3, died), "other": PrunedDead(2, newest)},
+        *({} for _ in removed[1:]),
+    ]
+
+
+async def test_dead_jobs_that_are_removed_in_parts_are_counted_once(store, clock):
+    await ended(store, clock, 5, Dead(DeadReason.FINAL, BROKEN, NOTHING))
+    died = clock.now()
+
+    parts = [(await store.jobs.prune(2)).dead for _ in range(4)]
+
+    assert parts == [
+        {"default": PrunedDead(2, died - 3 * SECOND)},
+        {"default": PrunedDead(2, died - SECOND)},
+        {"default": PrunedDead(1, died)},
+        {},
+    ]
+
+
 async def test_each_keep_of_a_queue_is_a_shelf_of_its_own(store, clock):
-    small = await ended(store, clock, 3, Done(keep=Keep(1, DAY)))
-    large = await ended(store, clock, 3, Done(keep=Keep(2, DAY)))
-    short = await ended(store, clock, 3, Done(keep=Keep(2, HOUR)))
+    small = await ended(store, clock, 3, Done(keep=Retention(1, DAY)))
+    large = await ended(store, clock, 3, Done(keep=Retention(2, DAY)))
+    short = await ended(store, clock, 3, Done(keep=Retention(2, HOUR)))
 
     assert (await store.jobs.prune(100)).jobs == 4
 
@@ -91,7 +127,7 @@ async def test_each_keep_of_a_queue_is_a_shelf_of_its_own(store, clock):
 
 
 async def test_each_end_is_a_shelf_of_its_own(store, clock):
-    keep = Keep(1, DAY)
+    keep = Retention(1, DAY)
     done = await ended(store, clock, 2, Done(keep=keep))
     off = await ended(store, clock, 2, Cancelled(keep))
 
@@ -110,7 +146,7 @@ async def test_jobs_that_have_not_ended_are_never_pruned(store, clock):
 
 
 async def test_a_job_is_pruned_the_moment_its_age_is_reached(store, clock):
-    [job] = await ended(store, clock, 1, Done(keep=Keep(10, MINUTE)))
+    [job] = await ended(store, clock, 1, Done(keep=Retention(10, MINUTE)))
     clock.turn(MINUTE - 1)
     assert (await store.jobs.prune(10)).jobs == 0
     clock.turn(1)
@@ -144,7 +180,7 @@ async def test_a_replayed_job_is_off_its_shelf(store, clock):
 
 
 async def test_a_dropped_job_is_off_its_shelf(store, clock):
-    jobs = await ended(store, clock, 4, Done(keep=Keep(2, DAY)))
+    jobs = await ended(store, clock, 4, Done(keep=Retention(2, DAY)))
     await store.jobs.drop(jobs[2:])
 
     assert (await store.jobs.prune(10)).jobs == 0
@@ -162,11 +198,11 @@ async def test_a_pruned_chosen_id_is_remembered_for_seven_days_and_any_other_for
         await store.jobs.prune(10)
         return [receipt.created for receipt in await store.jobs.enqueue([new(id=words), new(id=plain)])]
 
-    clock.turn(10 * LEASE - SECOND)
+    clock.turn(10 * LEASE_US - SECOND)
     assert await again() == [False, False]
     clock.turn(2 * SECOND)
     assert await again() == [False, True]
-    clock.turn(REMEMBER - 10 * LEASE - 2 * SECOND)
+    clock.turn(REMEMBER_US - 10 * LEASE_US - 2 * SECOND)
     assert await again() == [False, False]
     clock.turn(2 * SECOND)
     assert await again() == [True, False]
@@ -224,7 +260,7 @@ async def test_a_settlement_repeated_after_its_job_was_forgotten_is_lost(store, 
     await put_in(store, new())
     lease = await run(store, Done(keep=NOTHING))
     await store.jobs.prune(10)
-    clock.turn(11 * LEASE)
+    clock.turn(11 * LEASE_US)
     await store.jobs.prune(10)
 
     assert await end(store, lease, Done()) is Verdict.LOST
@@ -270,7 +306,7 @@ async def test_prune_and_drop_say_nothing_to_the_lifecycle(store):
 async def test_what_is_kept_can_be_pruned_in_many_small_steps(store, clock):
     jobs = await put_in(store, *(new() for _ in range(60)))
     for _ in jobs:
-        await run(store, Done(keep=Keep(7, DAY)))
+        await run(store, Done(keep=Retention(7, DAY)))
 
     steps = [(await store.jobs.prune(10)).jobs for _ in range(7)]
 
@@ -279,7 +315,7 @@ async def test_what_is_kept_can_be_pruned_in_many_small_steps(store, clock):
 
 
 @pytest.mark.parametrize("outcome", [Done(), DEAD, Cancelled()])
-async def test_ends_are_kept_a_day_at_least_unless_told_otherwise(store, clock, outcome):
+async def test_ends_are_kept_a_day_at_least_unless_set_otherwise(store, clock, outcome):
     [job] = await ended(store, clock, 1, outcome)
     clock.turn(DAY - 1)
 

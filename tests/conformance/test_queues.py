@@ -1,8 +1,29 @@
 """Queues as a whole: pausing, resuming, and how they stand."""
 
-from packhorse.model.job import State
+import pytest
+
+from packhorse.model.job import Retention, State
 from packhorse.model.lease import Settlement
-from tests.making import HOUR, MINUTE, SECOND, Done, ask, drain, laned, new, put_in, run, state, states, take
+from tests.conformance.invariants import plain
+from tests.factories import (
+    DEAD,
+    HOUR,
+    MINUTE,
+    SECOND,
+    Cancelled,
+    Done,
+    ask,
+    drain,
+    found,
+    laned,
+    new,
+    new_id,
+    put_in,
+    run,
+    state,
+    states,
+    take,
+)
 
 
 async def glance(store) -> dict[str, tuple[bool, int | None, int | None]]:
@@ -137,3 +158,96 @@ async def test_a_queue_whose_jobs_have_all_gone_runs_anew(store):
     [other] = await put_in(store, new())
 
     assert await drain(store) == [other]
+
+
+async def totals(store, queue: str = "default") -> tuple[int, dict[State, int]]:
+    """How many jobs of a queue were ever enqueued, and ever ended by state, without zeros."""
+    [stats] = [stats for stats in await store.queues.stats() if stats.name == queue]
+    return stats.total_enqueued, {state: count for state, count in stats.total_ended.items() if count}
+
+
+async def test_totals_say_how_many_jobs_of_a_queue_were_ever_enqueued_and_how_many_ever_ended_in_each_state(store):
+    later, *_ = await put_in(store, new(delay=HOUR), new(), new(), new(), laned(), laned(), new(children=1))
+    await put_in(store, new(queue="other"))
+    assert await totals(store) == (7, {})
+
+    for outcome in (Done(), Done(), DEAD):
+        await run(store, outcome)
+    await store.jobs.cancel([later])
+
+    assert await totals(store) == (7, {State.DONE: 2, State.DEAD: 1, State.CANCELLED: 1})
+    assert await totals(store, "other") == (1, {})
+
+
+async def test_jobs_that_were_pruned_dropped_or_replayed_stay_in_the_totals(store, clock):
+    nothing = Retention(0, 0)
+    await put_in(store, *(new() for _ in range(6)))
+    await put_in(store, new(delay=HOUR), laned(), laned(), new(children=1))
+    ended = [await run(store, outcome) for outcome in (Done(keep=nothing), DEAD, DEAD, Cancelled(), Done())]
+    before = (10, {State.DONE: 2, State.DEAD: 2, State.CANCELLED: 1})
+    assert await totals(store) == before
+
+    assert (await store.jobs.prune(10)).jobs == 1
+    assert await totals(store) == before
+    replayed, dropped, cancelled, done = (lease.id for lease in ended[1:])
+    assert await store.jobs.replay([replayed, cancelled, replayed, done]) == [True, True, False, False]
+    assert await totals(store) == before
+    assert await store.jobs.drop([dropped, dropped, new_id()]) == [True, False, False]
+    await store.jobs.drop([job.id for job in await found(store) if job.state is not State.DONE])
+
+    assert await totals(store) == before
+    assert plain(await store.jobs.count()) == {("default", State.DONE): 1}
+
+
+@pytest.mark.parametrize("verb", ["replay", "drop", "prune", "cancel", "enqueue"])
+async def test_a_verb_repeated_after_a_lost_answer_adds_nothing_to_the_totals(store, verb):
+    jobs = [new() for _ in range(4)]
+    await put_in(store, *jobs)
+    leases = [await run(store, outcome) for outcome in (DEAD, Cancelled(), Done(keep=Retention(0, 0)))]
+    ids = [leases[0].id, leases[1].id]
+
+    async def call() -> None:
+        if verb == "prune":
+            await store.jobs.prune(10)
+        else:
+            await getattr(store.jobs, verb)(jobs if verb == "enqueue" else ids)
+
+    await call()
+    once = await totals(store)
+    await call()
+
+    assert once == await totals(store) == (4, {State.DEAD: 1, State.CANCELLED: 1, State.DONE: 1})
+
+
+async def test_a_job_that_dies_again_is_another_death_and_no_other_job(store):
+    await put_in(store, new(), new(queue="other"))
+    for _ in range(3):
+        lease = await run(store, DEAD)
+        assert await store.jobs.replay([lease.id]) == [True]
+    await run(store, Done())
+
+    assert await totals(store) == (1, {State.DEAD: 3, State.DONE: 1})
+
+
+async def test_a_queue_that_was_forgotten_goes_on_with_its_totals_when_it_holds_jobs_again(store, second):
+    await put_in(store, new(), new())
+    for outcome in (Done(keep=Retention(0, 0)), DEAD):
+        lease = await run(store, outcome)
+    await store.jobs.drop([lease.id])
+    await second.jobs.prune(10)
+    assert await store.queues.stats() == []
+
+    await put_in(store, new())
+
+    assert await totals(second) == (3, {State.DONE: 1, State.DEAD: 1})
+
+
+async def test_totals_stand_however_many_calls_have_removed_jobs(store):
+    for number in range(130):
+        [job] = await put_in(store, new())
+        if number % 2:
+            await run(store, DEAD)
+        await store.jobs.drop([job])
+        await store.jobs.prune(10)
+    await put_in(store, new())
+    assert await totals(store) == (131, {State.DEAD: 65})

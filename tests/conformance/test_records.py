@@ -10,7 +10,7 @@ from packhorse.model.job import State
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
 from packhorse.model.record import Record
-from tests.making import HOUR, MINUTE, SECOND, Wait, laned, new, one, put_in, run, state, states, take
+from tests.factories import HOUR, MINUTE, SECOND, Wait, laned, new, one, put_in, run, state, states, take
 
 
 def put(key: str = "key", value: bytes | None = b"1", **options) -> Put:

@@ -9,7 +9,7 @@ from packhorse.model.job import State
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DEAD,
     MINUTE,
@@ -228,10 +228,10 @@ async def test_a_held_step_whose_lease_was_taken_back_is_lost(store, clock):
 
 async def test_the_same_ask_again_gives_the_same_leases(store):
     await put_in(store, *(new() for _ in range(5)))
-    wish = ask(3)
-    first = await store.jobs.exchange([], wish)
+    request = ask(3)
+    first = await store.jobs.exchange([], request)
 
-    again = await store.jobs.exchange([], wish)
+    again = await store.jobs.exchange([], request)
 
     assert again.leases == first.leases
     assert len({lease.id for lease in first.leases}) == 3
@@ -240,11 +240,11 @@ async def test_the_same_ask_again_gives_the_same_leases(store):
 
 async def test_the_same_ask_again_counts_no_attempt_and_extends_no_lease(store, clock):
     [job] = await put_in(store, new())
-    wish = ask()
-    [lease] = (await store.jobs.exchange([], wish)).leases
+    request = ask()
+    [lease] = (await store.jobs.exchange([], request)).leases
     clock.turn(1000)
 
-    [again] = (await store.jobs.exchange([], wish)).leases
+    [again] = (await store.jobs.exchange([], request)).leases
 
     running = await one(store, job)
     assert (running.attempt, running.until) == (1, lease.until)
@@ -254,10 +254,10 @@ async def test_the_same_ask_again_counts_no_attempt_and_extends_no_lease(store, 
 async def test_the_same_exchange_again_gives_the_same_leases_and_says_repeated(store):
     await put_in(store, new(), new())
     [lease] = await take(store, 1)
-    settlement, wish = Settlement(lease, Done(), (Enqueue(new("next")),)), ask(1)
-    first = await store.jobs.exchange([settlement], wish)
+    settlement, request = Settlement(lease, Done(), (Enqueue(new("next")),)), ask(1)
+    first = await store.jobs.exchange([settlement], request)
 
-    again = await store.jobs.exchange([settlement], wish)
+    again = await store.jobs.exchange([settlement], request)
 
     assert (first.verdicts, again.verdicts) == ((Verdict.WRITTEN,), (Verdict.REPEATED,))
     assert again.leases == first.leases
@@ -266,25 +266,25 @@ async def test_the_same_exchange_again_gives_the_same_leases_and_says_repeated(s
 
 async def test_the_same_ask_after_some_leases_were_settled_gives_the_others_and_nothing_new(store):
     await put_in(store, *(new() for _ in range(5)))
-    wish = ask(3)
-    first, *others = (await store.jobs.exchange([], wish)).leases
+    request = ask(3)
+    first, *others = (await store.jobs.exchange([], request)).leases
     await end(store, first, Done())
 
-    again = (await store.jobs.exchange([], wish)).leases
+    again = (await store.jobs.exchange([], request)).leases
 
     assert list(again) == others
 
 
 async def test_the_same_ask_after_some_leases_were_taken_back_gives_the_others_and_nothing_new(store, clock):
     await put_in(store, new(), new(), new())
-    wish = ask(2)
-    kept, gone = (await store.jobs.exchange([], wish)).leases
+    request = ask(2)
+    kept, gone = (await store.jobs.exchange([], request)).leases
     clock.to(kept.until - 1000)
     await store.jobs.renew([kept], MINUTE)
     clock.to(gone.until + 1)
     await store.jobs.reap(10)
 
-    again = (await store.jobs.exchange([], wish)).leases
+    again = (await store.jobs.exchange([], request)).leases
 
     assert [(lease.id, lease.token, lease.attempt) for lease in again] == [(kept.id, kept.token, 1)]
     assert again[0].until == clock.now() - 1001 + MINUTE
@@ -293,12 +293,12 @@ async def test_the_same_ask_after_some_leases_were_taken_back_gives_the_others_a
 
 async def test_the_same_ask_never_gives_a_job_that_was_taken_back_under_its_old_token(store, clock):
     [job] = await put_in(store, new())
-    wish = ask()
-    [lease] = (await store.jobs.exchange([], wish)).leases
+    request = ask()
+    [lease] = (await store.jobs.exchange([], request)).leases
     clock.to(lease.until + 1)
     await store.jobs.reap(10)
 
-    again = (await store.jobs.exchange([], wish)).leases
+    again = (await store.jobs.exchange([], request)).leases
 
     assert again == ()
     assert await state(store, job) is State.READY
@@ -306,31 +306,31 @@ async def test_the_same_ask_never_gives_a_job_that_was_taken_back_under_its_old_
 
 async def test_a_token_of_another_worker_does_not_give_its_leases(store):
     await put_in(store, new(), new())
-    wish = ask(1)
-    [lease] = (await store.jobs.exchange([], wish)).leases
+    request = ask(1)
+    [lease] = (await store.jobs.exchange([], request)).leases
 
-    other = (await store.jobs.exchange([], msgspec.structs.replace(wish, worker=OTHER))).leases
+    other = (await store.jobs.exchange([], msgspec.structs.replace(request, worker=OTHER))).leases
 
     assert lease.id not in [taken.id for taken in other]
-    assert (await one(store, lease.id)).worker == wish.worker
+    assert (await one(store, lease.id)).worker == request.worker
 
 
 async def test_the_same_ask_that_got_nothing_may_get_something_later(store):
-    wish = ask()
-    assert (await store.jobs.exchange([], wish)).leases == ()
+    request = ask()
+    assert (await store.jobs.exchange([], request)).leases == ()
     [job] = await put_in(store, new())
 
-    again = (await store.jobs.exchange([], wish)).leases
+    again = (await store.jobs.exchange([], request)).leases
 
     assert [lease.id for lease in again] == [job]
 
 
 async def test_asks_of_several_workers_are_repeated_apart(store):
     await put_in(store, *(new() for _ in range(4)))
-    wishes = [ask(2), ask(2, worker=OTHER)]
-    first = [(await store.jobs.exchange([], wish)).leases for wish in wishes]
+    requests = [ask(2), ask(2, worker=OTHER)]
+    first = [(await store.jobs.exchange([], request)).leases for request in requests]
 
-    again = [(await store.jobs.exchange([], wish)).leases for wish in wishes]
+    again = [(await store.jobs.exchange([], request)).leases for request in requests]
 
     assert again == first
 

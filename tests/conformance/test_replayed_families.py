@@ -6,7 +6,7 @@ import pytest
 
 from packhorse.model.job import State
 from packhorse.model.record import DELIVERED, delivery_key
-from tests.making import DEAD, HOUR, SECOND, Done, delivered, end, new, one, put_in, run, state, states, take
+from tests.factories import DEAD, HOUR, SECOND, Done, delivered, end, new, one, put_in, run, state, states, take
 
 
 async def family(store, size: int = 1, **options) -> tuple[bytes, list[bytes]]:
@@ -49,7 +49,7 @@ async def test_a_job_replayed_twice_is_counted_once(store):
     assert (await one(store, parent)).delivered == 1
 
 
-async def test_a_replayed_child_is_told_to_a_parent_that_died_of_it(store):
+async def test_a_replayed_child_is_asked_to_a_parent_that_died_of_it(store):
     parent, [child] = await family(store)
     await run(store, DEAD)
     await run(store, DEAD)

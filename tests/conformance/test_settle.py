@@ -7,7 +7,7 @@ from packhorse.model.job import Failure, State, failure
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import DeadReason, WaitReason
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DEAD,
     MINUTE,
@@ -241,7 +241,7 @@ async def test_a_dead_job_keeps_its_reason_and_its_failure(store, clock):
 
 
 async def test_a_cancelled_job_keeps_its_failure_if_it_has_one(store, clock):
-    [told, plain] = await put_in(store, new(), new())
+    [reported, plain] = await put_in(store, new(), new())
     leases = await take(store)
     clock.turn(SECOND)
 
@@ -249,7 +249,7 @@ async def test_a_cancelled_job_keeps_its_failure_if_it_has_one(store, clock):
     repeated = await end(store, leases[0], Cancelled(error=failure("Cancel", "nobody wants it")))
     await end(store, leases[1], Cancelled())
 
-    found = await one(store, told)
+    found = await one(store, reported)
     assert (found.state, found.since, repeated) == (State.CANCELLED, clock.now(), Verdict.REPEATED)
     assert found.failures == (Failure("Cancel", "nobody wants it", "", 1, clock.now()),)
     assert (await one(store, plain)).failures == ()

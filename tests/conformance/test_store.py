@@ -11,14 +11,12 @@ from packhorse.model.effect import Publish, Put
 from packhorse.model.job import State
 from packhorse.model.page import Filter
 from packhorse.model.reason import WaitReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from tests.conformance.releases import Release
-from tests.making import HOUR, MINUTE, WORKER, Done, ask, new, new_id, put_in, run, state, take
+from tests.factories import HOUR, MINUTE, WORKER, Done, ask, new, new_id, put_in, run, state, take
 
 
-async def test_connect_and_refuse_a_layout_that_is_missing_too_old_or_newer_than_this_release_saying_what_to_do(
-    made,
-):
+async def test_connect_and_refuse_a_layout_that_this_release_cannot_work_with_saying_what_to_do(made):
     store = made()
 
     with pytest.raises(SchemaMismatch, match="migrate"):
@@ -29,13 +27,25 @@ async def test_connect_and_refuse_a_layout_that_is_missing_too_old_or_newer_than
     assert await store.jobs.count() == {}
 
 
-async def test_a_layout_made_by_a_later_release_is_refused(made, place, tmp_path):
-    later = Release(tmp_path / "later")
-    later.add_a_step()
-    assert (await later.run("migrate", *place)).startswith("ok")
+async def test_a_layout_with_steps_of_a_newer_release_is_refused_unless_all_of_them_are_compatible(
+    made, place, tmp_path
+):
+    later, last = Release(tmp_path / "later"), Release(tmp_path / "last")
+    for release in (later, last):
+        release.add_a_step(compatible=True)
+    last.add_a_step(compatible=False)
 
-    with pytest.raises(SchemaMismatch, match=r"(?i)upgrade"):
-        await made().open()
+    assert "9999_later" in await later.run("migrate", *place)
+    store = made()
+    await store.open()
+    assert await store.migrate() == []
+    await put_in(store, new())
+    await run(store, Done())
+
+    assert await last.run("migrate", *place) == "ok ['9999_other']"
+    for verb in (made().open, made().migrate):
+        with pytest.raises(SchemaMismatch, match=r"9999_other.*upgrade"):
+            await verb()
 
 
 async def test_a_layout_made_by_an_earlier_release_is_refused(made, place, tmp_path):
@@ -43,10 +53,10 @@ async def test_a_layout_made_by_an_earlier_release_is_refused(made, place, tmp_p
     later = Release(tmp_path / "later")
     later.add_a_step()
 
-    said = await later.run("open", *place)
+    given = await later.run("open", *place)
 
-    assert said.startswith("SchemaMismatch")
-    assert "migrate" in said
+    assert given.startswith("SchemaMismatch")
+    assert "migrate" in given
 
 
 async def test_bring_the_layout_up_to_date_and_answer_the_names_of_the_steps_taken(made, place, tmp_path):
@@ -55,7 +65,7 @@ async def test_bring_the_layout_up_to_date_and_answer_the_names_of_the_steps_tak
     later.add_a_step()
 
     assert steps
-    assert await later.run("migrate", *place) == "ok ['9999_later']"
+    assert await later.run("migrate", *place) == "ok ['9999_other']"
     assert (await later.run("open", *place)).startswith("ok")
 
 
@@ -83,9 +93,9 @@ async def test_a_step_that_was_changed_after_it_was_taken_is_refused(made, place
     other = Release(tmp_path / "other")
     other.change_a_step()
 
-    said = [await other.run(verb, *place) for verb in ("migrate", "open")]
+    given = [await other.run(verb, *place) for verb in ("migrate", "open")]
 
-    assert [words.split()[0] for words in said] == ["SchemaMismatch", "SchemaMismatch"]
+    assert [words.split()[0] for words in given] == ["SchemaMismatch", "SchemaMismatch"]
 
 
 async def calls(store, lease) -> AsyncIterator:
@@ -117,7 +127,7 @@ async def calls(store, lease) -> AsyncIterator:
     yield records.drop("kind", ["key"])
     yield store.streams.publish([Publish("news", b"1")])
     yield store.streams.read("news")
-    yield store.fleet.beat(Worker(id=WORKER, name="ox"), MINUTE)
+    yield store.fleet.beat(WorkerInfo(id=WORKER, name="ox"), MINUTE)
     yield store.fleet.workers()
     yield store.ping()
 
@@ -189,7 +199,7 @@ async def test_without_a_clock_given_the_stores_own_time_rules(made):
     last = (await store.jobs.exchange([], ask())).now
 
     assert abs(first - SYSTEM.now()) < HOUR
-    assert first <= stored.born <= last
+    assert first <= stored.enqueued_at <= last
 
 
 async def test_two_stores_on_one_place_see_the_same(store, second):
@@ -208,12 +218,12 @@ async def test_answer_a_second_store_of_the_same_place_to_be_opened_and_used_on_
 
     def elsewhere() -> list[bytes]:
         async def look() -> list[bytes]:
-            twin = store.twin()
-            await twin.open()
+            clone = store.clone()
+            await clone.open()
             try:
-                return [found.id for found in await twin.jobs.get([job]) if found is not None]
+                return [found.id for found in await clone.jobs.get([job]) if found is not None]
             finally:
-                await twin.close()
+                await clone.close()
 
         return asyncio.run(look())
 
@@ -221,11 +231,11 @@ async def test_answer_a_second_store_of_the_same_place_to_be_opened_and_used_on_
 
 
 async def test_what_one_writes_the_other_sees_and_closing_one_leaves_the_other_open(store):
-    twin = store.twin()
-    await twin.open()
-    [job] = await put_in(twin, new())
+    clone = store.clone()
+    await clone.open()
+    [job] = await put_in(clone, new())
 
-    await twin.close()
+    await clone.close()
 
     assert await state(store, job) is State.READY
 

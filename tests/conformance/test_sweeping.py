@@ -3,12 +3,12 @@
 import pytest
 
 from packhorse.model.effect import Put
-from packhorse.model.job import Keep, Pruned, State, Unique, Until
+from packhorse.model.job import Pruned, Retention, State, UniqueKey, Until
 from packhorse.model.lease import Settlement
 from packhorse.model.reason import DeadReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from tests.conformance.test_prune import NOTHING, ended
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DAY,
     DEAD,
@@ -77,7 +77,7 @@ async def test_records_watches_workers_and_unique_windows_that_are_over_are_remo
     store, clock
 ):
     now = clock.now()
-    short, long = Worker(id=new_id(), name="short"), Worker(id=new_id(), name="long")
+    short, long = WorkerInfo(id=new_id(), name="short"), WorkerInfo(id=new_id(), name="long")
     await store.fleet.beat(short, MINUTE)
     await store.fleet.beat(long, DAY)
     await store.records.put([
@@ -85,7 +85,7 @@ async def test_records_watches_workers_and_unique_windows_that_are_over_are_remo
         Put("kind", "ever", b"1"),
     ])  # fmt: skip
     await put_in(
-        store, new(unique=Unique("short", Until.WINDOW, MINUTE)), new(unique=Unique("long", Until.WINDOW, DAY))
+        store, new(unique=UniqueKey("short", Until.WINDOW, MINUTE)), new(unique=UniqueKey("long", Until.WINDOW, DAY))
     )
     await store.jobs.watch([(await put_in(store, new()))[0]], MINUTE)
     clock.turn(HOUR)
@@ -94,7 +94,7 @@ async def test_records_watches_workers_and_unique_windows_that_are_over_are_remo
 
     assert [worker.name for worker in await store.fleet.workers()] == ["long"]
     assert [record.key for record in (await store.records.find("kind")).items] == ["ever", "long"]
-    receipts = await store.jobs.enqueue([new(unique=Unique(key)) for key in ("short", "long")])
+    receipts = await store.jobs.enqueue([new(unique=UniqueKey(key)) for key in ("short", "long")])
     assert [receipt.created for receipt in receipts] == [True, False]
 
 
@@ -103,7 +103,7 @@ async def test_more_says_that_something_may_be_left_that_is_beyond_its_keep_or_o
     now = clock.now()
     for first in (0, 4):
         await store.records.put([Put("kind", str(n), b"1", expires=now + MINUTE) for n in range(first, first + 4)])
-        await put_in(store, *(new(unique=Unique(str(n), Until.WINDOW, MINUTE)) for n in range(first, first + 4)))
+        await put_in(store, *(new(unique=UniqueKey(str(n), Until.WINDOW, MINUTE)) for n in range(first, first + 4)))
     clock.turn(HOUR)
 
     assert await store.jobs.prune(5) == Pruned(3, 5 + 5, more=True)
@@ -119,7 +119,7 @@ async def test_a_call_looks_at_no_more_than_five_hundred_different_keeps_and_the
         await put_in(store, *(new() for _ in range(400)))
         leases = await take(store, 400)
         await store.jobs.exchange([
-            Settlement(lease, Done(keep=Keep(1, MINUTE + first + n))) for n, lease in enumerate(leases)
+            Settlement(lease, Done(keep=Retention(1, MINUTE + first + n))) for n, lease in enumerate(leases)
         ])  # fmt: skip
     clock.turn(HOUR)
     steps = []
@@ -131,17 +131,24 @@ async def test_a_call_looks_at_no_more_than_five_hundred_different_keeps_and_the
     assert max(step.jobs for step in steps) <= 900
 
 
-async def test_keeps_that_no_job_has_any_more_are_forgotten(store, clock):
-    for number in range(3):
-        await ended(store, clock, 2, Done(keep=Keep(1, MINUTE + number)))
-        await ended(store, clock, 2, DEAD)
-    clock.turn(HOUR)
-    await store.jobs.prune(100)
-    clock.turn(HOUR)
-    await store.jobs.prune(100)
+async def test_a_keep_that_no_ended_job_has_any_more_is_forgotten_within_hours(store, clock):
+    await ended(store, clock, 2, DEAD)
+    for first in (0, 300):
+        await put_in(store, *(new() for _ in range(300)))
+        leases = await take(store, 300)
+        await store.jobs.exchange([
+            Settlement(lease, Done(keep=Retention(1, MINUTE + first + n))) for n, lease in enumerate(leases)
+        ])  # fmt: skip
+    for _ in range(3):
+        clock.turn(DAY)
+        while (await store.jobs.prune(1000)).more and len(await found(store)) > 2:
+            pass
+        await store.jobs.prune(1000)
 
-    assert await store.jobs.prune(100) == Pruned(0, 0, more=False)
-    assert len(await found(store)) == 6
+    # Each call looks at all keeps there are: they are no longer more than five hundred.
+    assert [await store.jobs.prune(100) for _ in range(2)] == 2 * [Pruned(0, 0, more=False)]
+    await ended(store, clock, 1, Done(keep=Retention(1, MINUTE)))
+    assert len(await found(store)) == 3
 
 
 @pytest.mark.parametrize("gone", ["pruned", "dropped"])

@@ -16,7 +16,7 @@ from packhorse.stores import open_store
 from packhorse.stores.contract import Store, Topic, Transaction
 from tests import business
 from tests.business import LONG, TABLE, rows
-from tests.making import SECOND, Again, Done, end, new, one, put_in, state, take
+from tests.factories import SECOND, Again, Done, Held, end, new, one, put_in, state, take
 
 
 @pytest.fixture(params=business.KINDS)
@@ -171,6 +171,52 @@ async def test_what_an_attempt_wrote_its_outcome_and_its_effects_are_there_toget
     assert [event.data for event in await store.streams.read("news")] == [b"1"]
     assert [record.value for record in await store.records.get("kind", ["key"])] == [b"1"]
     assert await rows(store) == [1]
+
+
+async def test_the_last_note_of_an_attempt_is_kept_with_its_settlement(store, sql):
+    lease = await leased(store)
+    await store.jobs.note([(lease, b"1")])
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    assert await transaction.settle(Settlement(lease, Done()), [(lease, b"2")]) is Verdict.WRITTEN
+
+    assert (await one(store, lease.id)).progress == b"2"
+
+
+async def test_held_steps_are_written_before_the_settlement_unless_they_were_written_already(store, sql):
+    lease = await leased(store)
+    held = [Settlement(lease, Held(step), (Put("steps", f"{step}", b"1"),)) for step in range(1, 2501)]
+    rising = [Settlement(lease, Held(2500 + step), (Put("steps", "last", b"%d" % step),)) for step in (1, 2)]
+    [first, *_] = (await store.jobs.exchange(held[:1])).verdicts
+    [before] = await store.records.get("steps", ["1"])
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    verdict = await transaction.settle(Settlement(lease, Done(b"3")), [(lease, b"4")], [*held, *rising])
+
+    [once, twice, end, last] = await store.records.get("steps", ["1", "2", "2500", "last"])
+    assert (first, verdict) == (Verdict.WRITTEN, Verdict.WRITTEN)
+    assert once == before
+    assert (twice.value, end.value, last.value) == (b"1", b"1", b"2")
+    assert len((await store.records.find("steps", limit=1000)).items) == 1000
+    ended = await one(store, lease.id)
+    assert (ended.state, ended.result, ended.progress) == (State.DONE, b"3", b"4")
+    assert await rows(store) == [1]
+
+
+async def test_held_steps_with_a_settlement_that_is_not_written_are_dropped(store, sql):
+    lease = await leased(store)
+    transaction = store.transaction(LONG)
+    await transaction.execute(sql, 1, "one")
+
+    held = [Settlement(lease, Held(1), (Put("steps", "1", b"1"),))]
+    end = Settlement(lease, Done(), (Put("steps", "1", b"2", expect=7),))
+    assert await transaction.settle(end, (), held) is Verdict.CONFLICT
+
+    assert await store.records.get("steps", ["1"]) == [None]
+    assert (await store.jobs.exchange(held)).verdicts == (Verdict.WRITTEN,)
+    assert await rows(store) == []
 
 
 async def test_a_lease_that_was_lost_rolls_back_what_was_written_in_its_name(store, sql, clock):

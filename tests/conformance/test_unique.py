@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from packhorse.model.effect import Enqueue
-from packhorse.model.job import Keep, Receipt, State, Unique, Until
+from packhorse.model.job import Receipt, Retention, State, UniqueKey, Until
 from packhorse.model.lease import Verdict
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     DEAD,
     HOUR,
     SECOND,
@@ -30,14 +30,14 @@ from tests.making import (
     take,
 )
 
-FINISHED = Unique("k")
-STARTED = Unique("k", Until.STARTED)
-WINDOW = Unique("k", Until.WINDOW, HOUR)
+FINISHED = UniqueKey("k")
+STARTED = UniqueKey("k", Until.STARTED)
+WINDOW = UniqueKey("k", Until.WINDOW, HOUR)
 
 
 async def free(store, key: str = "k") -> bool:
     """Whether a key can be taken; the job that tried is dropped."""
-    probe = new("probe", unique=Unique(key), delay=HOUR)
+    probe = new("probe", unique=UniqueKey(key), delay=HOUR)
     [receipt] = await store.jobs.enqueue([probe])
     await store.jobs.drop([probe.id])
     return receipt.created
@@ -78,7 +78,7 @@ async def test_a_unique_window_starts_with_the_first_job_is_not_extended_by_dupl
 async def test_a_unique_window_outlives_every_end_of_its_job(store, verb):
     [holder] = await put_in(store, new(unique=WINDOW))
     if verb == "prune":
-        await run(store, Done(keep=Keep(0, 0)))
+        await run(store, Done(keep=Retention(0, 0)))
         assert (await store.jobs.prune(10)).jobs == 1
     else:
         await getattr(store.jobs, verb)([holder])
@@ -197,12 +197,12 @@ async def test_a_job_taken_back_keeps_its_key_and_a_poisoned_one_frees_it(store,
     assert await free(store)
 
 
-@pytest.mark.parametrize("wish", [new(delay=HOUR), new(children=1), new()])
-async def test_a_key_is_held_in_every_state_before_the_end(store, wish):
-    wish = msgspec.structs.replace(wish, id=new_id(), unique=FINISHED)
-    await store.jobs.enqueue([wish])
+@pytest.mark.parametrize("new_job", [new(delay=HOUR), new(children=1), new()])
+async def test_a_key_is_held_in_every_state_before_the_end(store, new_job):
+    new_job = msgspec.structs.replace(new_job, id=new_id(), unique=FINISHED)
+    await store.jobs.enqueue([new_job])
 
-    assert await store.jobs.enqueue([new(unique=FINISHED)]) == [Receipt(wish.id, False)]
+    assert await store.jobs.enqueue([new(unique=FINISHED)]) == [Receipt(new_job.id, False)]
 
 
 async def test_a_job_behind_its_lane_holds_its_key(store):
@@ -229,7 +229,7 @@ async def test_scopes_share_one_space_of_keys(store):
 
 
 async def test_other_keys_are_free(store):
-    receipts = await store.jobs.enqueue([new(unique=Unique(key)) for key in ("k", "K", "k ", "kk", "k:1")])
+    receipts = await store.jobs.enqueue([new(unique=UniqueKey(key)) for key in ("k", "K", "k ", "kk", "k:1")])
 
     assert all(receipt.created for receipt in receipts)
 
@@ -323,7 +323,7 @@ async def test_of_two_dead_jobs_with_one_key_only_the_first_is_replayed(store):
 
 
 async def test_a_job_that_ends_may_enqueue_its_successor_under_the_same_unique_key(store):
-    first, successor = new(unique=Unique("k")), new(unique=Unique("k"))
+    first, successor = new(unique=UniqueKey("k")), new(unique=UniqueKey("k"))
     await store.jobs.enqueue([first])
     [lease] = await take(store)
 

@@ -10,7 +10,7 @@ from packhorse.model.job import State
 from packhorse.model.lease import Renewed, Verdict
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from tests.making import (
+from tests.factories import (
     HOUR,
     MINUTE,
     OTHER,
@@ -45,8 +45,8 @@ async def test_extend_leases_by_this_duration_from_now(store, clock):
 
 async def test_a_renewal_does_not_change_since_when_a_job_is_running(store, clock):
     [job] = await put_in(store, new())
-    wish = ask()
-    [lease] = (await store.jobs.exchange([], wish)).leases
+    request = ask()
+    [lease] = (await store.jobs.exchange([], request)).leases
     claimed = clock.now()
     for _ in range(2):
         clock.turn(SECOND)
@@ -56,7 +56,7 @@ async def test_a_renewal_does_not_change_since_when_a_job_is_running(store, cloc
 
     running = await one(store, job)
     assert (running.since, running.until) == (claimed, clock.now() + HOUR)
-    [again] = (await store.jobs.exchange([], wish)).leases
+    [again] = (await store.jobs.exchange([], request)).leases
     assert (again.claimed, again.until) == (claimed, clock.now() + HOUR)
 
 

@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from packhorse.model.effect import Enqueue, Put
-from packhorse.model.lease import Exchange, Lease
+from packhorse.model.lease import Lease
 from packhorse.model.outcome import On
 from packhorse.model.reason import WaitReason
-from packhorse.stores.contract import Leave, Store, Topic
-from tests.making import (
+from packhorse.stores.contract import Store, Topic, WorkHint
+from tests.factories import (
     DEAD,
     HOUR,
     MINUTE,
@@ -30,6 +31,7 @@ from tests.making import (
     run,
     take,
 )
+from tests.integration.keyspaces import SERVERS
 
 SOON = 10
 
@@ -37,46 +39,49 @@ SOON = 10
 @asynccontextmanager
 async def listening(store: Store, topic: Topic) -> AsyncIterator[asyncio.Event]:
     """An event that is set whenever the store hints."""
-    heard = asyncio.Event()
+    hinted = asyncio.Event()
 
     async def listen() -> None:
         async for _ in store.wakes(topic):
-            heard.set()
+            hinted.set()
 
     task = asyncio.create_task(listen())
     await asyncio.sleep(0)  # lets the listener begin
     try:
-        yield heard
+        yield hinted
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_yield_whenever_there_may_be_something_to_look_for_hints_may_be_missed_or_come_for_nothing(store, second):
-    async with listening(store, Topic.WORK) as heard:
+    async with listening(store, Topic.WORK) as hinted:
         for _ in range(3):
             while await take(store):
                 pass
-            heard.clear()
+            hinted.clear()
             await second.jobs.enqueue([new()])
-            await asyncio.wait_for(heard.wait(), SOON)
+            await asyncio.wait_for(hinted.wait(), SOON)
 
 
 async def test_work_made_ready_wakes_a_worker_whose_last_ask_came_back_empty(store, second):
     assert await take(store) == []
-    async with listening(store, Topic.WORK) as heard:
+    async with listening(store, Topic.WORK) as hinted:
         [job] = await put_in(second, new())
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
     assert [lease.id for lease in await take(store)] == [job]
 
 
-async def test_workers_of_one_store_that_serve_different_queues_are_each_woken_for_their_own(store, second):
-    def hints(worker: bytes) -> AsyncIterator[Exchange | None]:
-        return store.wakes(Topic.WORK, lambda _: None, worker)
+async def test_listen_for_one_worker_workers_of_one_store_that_serve_different_queues_are_each_woken_for_their_own(
+    store, second
+):
+    def hints(worker: bytes) -> AsyncIterator[Any]:
+        parking = store.parked_claims
+        return store.wakes(Topic.WORK) if parking is None else parking.listener(worker).events()
 
-    async def until_leased(worker: bytes, queue: str, listener: AsyncIterator[Exchange | None]) -> None:
+    async def until_leased(worker: bytes, queue: str, listener: AsyncIterator[Any]) -> None:
         while not await take(store, 1, queue, worker=worker):
             await anext(listener)
 
@@ -96,13 +101,13 @@ async def test_workers_of_one_store_that_serve_different_queues_are_each_woken_f
 
 
 async def test_a_listener_from_before_the_empty_ask_is_woken_too(store, second):
-    async with listening(store, Topic.WORK) as heard:
+    async with listening(store, Topic.WORK) as hinted:
         assert await take(store) == []
-        heard.clear()
+        hinted.clear()
 
         await put_in(second, new())
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
 
 async def test_the_next_of_the_iterator_comes_soon_after_the_work(store, second):
@@ -116,28 +121,35 @@ async def test_the_next_of_the_iterator_comes_soon_after_the_work(store, second)
     assert await asyncio.wait_for(woken, SOON) is None
 
 
-async def test_where_an_ask_may_be_left_the_next_hint_brings_its_answer_or_nothing_then_the_same_ask_again_gives_the_same_leases(
+@pytest.mark.parametrize("kind", SERVERS)
+async def test_park_a_claim_behind_the_wait_for_work_that_is_under_way_or_answer_false_if_none_is(store, second):
+    assert await take(store) == []
+    listener = store.parked_claims.listener(WORKER)
+    assert not listener.park(ask(1))
+
+    events = listener.events()
+    assert await asyncio.wait_for(anext(events), SOON) is WorkHint.WAITING
+    assert listener.park(ask(1))
+    await events.aclose()
+    assert not listener.park(ask(1))
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+async def test_the_event_after_a_claim_was_parked_brings_its_answer_or_a_hint_then_the_same_claim_again_gives_the_same_leases(
     store, second
 ):
     assert await take(store) == []
-    left = ask(1)
-
-    def leaving(leave: Leave | None) -> None:
-        if leave is not None:
-            leave(left)
-
-    hints = store.wakes(Topic.WORK, leaving)
-    woken = asyncio.ensure_future(anext(hints))
-    await asyncio.sleep(0)  # lets the listener begin
+    parked, listener = ask(1), store.parked_claims.listener(WORKER)
+    events = listener.events()
+    assert await asyncio.wait_for(anext(events), SOON) is WorkHint.WAITING
+    assert listener.park(parked)
     [first, other] = await put_in(second, new(), new())
-    brought = await asyncio.wait_for(woken, SOON)
-    while brought is not None and not brought.leases:  # nobody came for a while
-        brought = await asyncio.wait_for(anext(hints), SOON)
-    await hints.aclose()
+    event = await asyncio.wait_for(anext(events), SOON)
+    await events.aclose()
 
-    again = await store.jobs.exchange((), left)
+    again = await store.jobs.exchange((), parked)
     assert [lease.id for lease in again.leases] == [first]
-    assert brought is None or brought.leases == again.leases
+    assert event is WorkHint.WORK or event.leases == again.leases
     assert [lease.id for lease in await take(store)] == [other]
 
 
@@ -184,10 +196,10 @@ async def test_every_way_to_make_work_ready_wakes(store, second, act):
     await put_in(store, laned(), laned())
     [lease] = await take(store, worker=OTHER)
     assert await take(store) == []
-    async with listening(store, Topic.WORK) as heard:
+    async with listening(store, Topic.WORK) as hinted:
         await act(second, lease)
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
     assert len(await take(store)) == 1
 
@@ -196,11 +208,11 @@ async def test_a_lease_taken_back_wakes(store, second, clock):
     [job] = await put_in(store, new())
     await take(store, worker=OTHER)
     assert await take(store) == []
-    async with listening(store, Topic.WORK) as heard:
+    async with listening(store, Topic.WORK) as hinted:
         clock.turn(HOUR)
         await second.jobs.reap(10)
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
     assert [lease.id for lease in await take(store)] == [job]
 
@@ -225,47 +237,47 @@ async def off(store: Store, lease: Lease) -> None:
 async def test_the_end_of_a_watched_job_wakes_those_who_listen_for_ends(store, second, act):
     [job] = await put_in(store, new())
     [lease] = await take(store)
-    async with listening(store, Topic.ENDS) as heard:
+    async with listening(store, Topic.ENDS) as hinted:
         assert await store.jobs.watch([job], MINUTE) == {}
-        heard.clear()
+        hinted.clear()
 
         await act(second, lease)
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
 
 async def test_a_cancelled_job_wakes_those_who_watch_it(store, second):
     [job] = await put_in(store, new())
-    async with listening(store, Topic.ENDS) as heard:
+    async with listening(store, Topic.ENDS) as hinted:
         await store.jobs.watch([job], MINUTE)
-        heard.clear()
+        hinted.clear()
 
         await second.jobs.cancel([job])
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
 
 async def test_a_poisoned_job_wakes_those_who_watch_it(store, second, clock):
     [job] = await put_in(store, new())
     await run(store, Held(1))
-    async with listening(store, Topic.ENDS) as heard:
+    async with listening(store, Topic.ENDS) as hinted:
         await store.jobs.watch([job], HOUR * 2)
         clock.turn(HOUR)
-        heard.clear()
+        hinted.clear()
 
         await second.jobs.reap(10, max_lost=1)
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
 
-async def test_a_watch_from_another_store_is_heard(store, second):
+async def test_a_watch_from_another_store_is_noticed(store, second):
     [job] = await put_in(store, new())
-    async with listening(second, Topic.ENDS) as heard:
+    async with listening(second, Topic.ENDS) as hinted:
         await second.jobs.watch([job], MINUTE)
-        heard.clear()
+        hinted.clear()
 
         await run(store, Done())
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
 
     assert list(await second.jobs.watch([job], MINUTE)) == [job]

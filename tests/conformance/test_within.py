@@ -9,16 +9,16 @@ import psycopg
 import pytest
 
 from packhorse.errors import OtherDatabase, WrongIsolation
-from packhorse.jobs import connections
-from packhorse.model.effect import Enqueue
+from packhorse.jobs import user_connections
+from packhorse.model.effect import Enqueue, Put
 from packhorse.model.job import State
 from packhorse.model.lease import Settlement, Verdict
-from packhorse.model.outcome import Done
+from packhorse.model.outcome import Done, Held
 from packhorse.stores.contract import Store, Topic
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conformance.test_wakes import SOON, listening
 from tests.conftest import kinds
-from tests.making import HOUR, MINUTE, ask, drain, end, laned, new, put_in, state, take
+from tests.factories import HOUR, MINUTE, ask, drain, end, laned, new, put_in, state, take
 
 HOLDING = [
     kind for kind in kinds() if kind in ("sqlite", "postgres")
@@ -38,7 +38,7 @@ def mine(kind: str, url: str, store: Store) -> Iterator[Any]:
 
 def enqueue(store: Store, mine: Any, *jobs: Any) -> list[bytes]:
     """Enqueue on the caller's connection, where there can be one; else as ever."""
-    return [receipt.id for receipt in connections.blocking(mine).run(store.jobs.within().enqueue(jobs))]
+    return [receipt.id for receipt in user_connections.blocking(mine).run(store.jobs.within().enqueue(jobs))]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_store_jobs_within_a_transaction_of_the_callers_own(store: Store, 
     await put_in(store, taken)
 
     work = store.jobs.within().enqueue([taken, new()])
-    first, second = connections.blocking(mine).run(work)
+    first, second = user_connections.blocking(mine).run(work)
     mine.commit()
 
     assert (first.id, first.created, second.created) == (taken.id, False, True)
@@ -78,14 +78,14 @@ async def test_jobs_enqueued_within_a_transaction_are_there_once_it_is_committed
     store: Store, mine: Any
 ):
     assert await take(store) == []
-    async with listening(store, Topic.WORK) as heard:
+    async with listening(store, Topic.WORK) as hinted:
         [job] = enqueue(store, mine, new())
         assert await state(store, job) is None
-        heard.clear()
+        hinted.clear()
 
         mine.commit()
 
-        await asyncio.wait_for(heard.wait(), SOON)
+        await asyncio.wait_for(hinted.wait(), SOON)
     assert [lease.id for lease in await take(store)] == [job]
 
 
@@ -124,14 +124,14 @@ async def test_a_laned_job_that_was_committed_is_not_overtaken_by_one_that_was_e
 async def test_refuse_a_transaction_of_the_callers_own_in_which_nothing_could_be_settled_before_anything_is_written_in_it(
     store: Store, mine: Any, kind: str
 ):
-    connections.blocking(mine).run(store.jobs.within().check())
+    user_connections.blocking(mine).run(store.jobs.within().check())
     mine.rollback()
     other = mine if kind == "postgres" else sqlite3.connect(":memory:")
     if kind == "postgres":
         mine.execute("set transaction isolation level repeatable read")
 
     with pytest.raises((OtherDatabase, WrongIsolation)):
-        connections.blocking(other).run(store.jobs.within().check())
+        user_connections.blocking(other).run(store.jobs.within().check())
     other.close()
 
 
@@ -143,7 +143,7 @@ async def test_write_outcomes_with_their_effects_within_a_transaction_of_the_cal
     effect = new()
     settlements = [Settlement(lease, Done(b'"\xc3\xa9"'), (Enqueue(effect),)), Settlement(late, Done())]
 
-    verdicts = connections.blocking(mine).run(store.jobs.within().settle(settlements))
+    verdicts = user_connections.blocking(mine).run(store.jobs.within().settle(settlements))
     before = await state(store, job)
     mine.commit()
 
@@ -156,12 +156,54 @@ async def test_write_outcomes_with_their_effects_within_a_transaction_of_the_cal
 
 
 @pytest.mark.parametrize("kind", HOLDING, indirect=True)
+async def test_the_last_notes_of_attempts_are_kept_with_their_settlements_within_a_transaction(store: Store, mine: Any):
+    [job, other] = await put_in(store, new(), new())
+    [lease, late] = await take(store)
+    await end(store, late, Done())
+    settlements, notes = [Settlement(lease, Done())], [(lease, b'"\xc3\xa9 \\u0000"'), (late, b"2")]
+
+    user_connections.blocking(mine).run(store.jobs.within().settle(settlements, notes))
+    mine.commit()
+
+    [noted, ended] = await store.jobs.get([job, other])
+    assert noted is not None
+    assert ended is not None
+    assert (noted.state, noted.progress, ended.progress) == (State.DONE, b'"\xc3\xa9 \\u0000"', None)
+
+
+@pytest.mark.parametrize("kind", HOLDING, indirect=True)
+@pytest.mark.parametrize("calls", [1, 2])
+async def test_held_steps_within_a_transaction_are_there_with_the_settlement_that_comes_after_them(
+    store: Store, mine: Any, calls: int
+):
+    await put_in(store, new())
+    [lease] = await take(store)
+    held = [Settlement(lease, Held(step), (Put("steps", "one", b"%d" % step),)) for step in (1, 2)]
+    end = Settlement(lease, Done())
+
+    if calls == 1:
+        works = [store.jobs.within().settle([*held, end], [(lease, b"9")])]
+    else:
+        works = [store.jobs.within().settle(held), store.jobs.within().settle([end], [(lease, b"9")])]
+    verdicts = [verdict for work in works for verdict in user_connections.blocking(mine).run(work)]
+    mine.commit()
+
+    assert verdicts == [Verdict.WRITTEN] * 3
+    [record] = await store.records.get("steps", ["one"])
+    assert record is not None
+    assert record.value == b"2"
+    [ended] = await store.jobs.get([lease.id])
+    assert ended is not None
+    assert (ended.state, ended.progress) == (State.DONE, b"9")
+
+
+@pytest.mark.parametrize("kind", HOLDING, indirect=True)
 async def test_a_settlement_within_a_transaction_that_is_rolled_back_leaves_the_lease_as_it_was(
     store: Store, mine: Any
 ):
     [job] = await put_in(store, new())
     [lease] = await take(store)
-    [verdict] = connections.blocking(mine).run(store.jobs.within().settle([Settlement(lease, Done())]))
+    [verdict] = user_connections.blocking(mine).run(store.jobs.within().settle([Settlement(lease, Done())]))
 
     mine.rollback()
 

@@ -9,14 +9,14 @@ import msgspec
 
 from packhorse.engine.worker import Settings, Worker
 from packhorse.model.event import Event
-from packhorse.model.job import LEASE, Job, State
+from packhorse.model.job import LEASE_US, State, StoredJob
 from packhorse.stores.contract import Store
 from tests.conformance.invariants import check
 from tests.crash.family import PATIENCE
 from tests.crash.scene import EFFECTS, SETTINGS, Scene
-from tests.making import found
+from tests.factories import found
 
-CALM = msgspec.structs.replace(SETTINGS, lease=LEASE)  # no lease may run out, also on a busy machine
+CALM = msgspec.structs.replace(SETTINGS, lease=LEASE_US)  # no lease may run out, also on a busy machine
 
 
 async def audit(scene: Scene, *, dead: int = 0, calm: bool = False, drain: bool = True) -> dict[str, Any]:
@@ -76,7 +76,7 @@ async def _invariants(store: Store) -> list[str]:
     return []
 
 
-def _compared(scene: Scene, jobs: dict[str, Job], left: list[list[str]], dead: int) -> dict[str, Any]:
+def _compared(scene: Scene, jobs: dict[str, StoredJob], left: list[list[str]], dead: int) -> dict[str, Any]:
     """``left`` are the effects, each with its job and the token of its lease."""
     records, orders = scene.ledger.all(), scene.orders.all()
     kept = {job for word, job in orders if word == "kept"}

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
+from packhorse.engine.attempt import current_attempt
 from packhorse.engine.context import current
 from packhorse.engine.policy import Policy
 from packhorse.engine.registry import Entry, Run
 from packhorse.engine.tx import FROM_STORE, Opens
-from packhorse.jobs.sessions import Factory
+from packhorse.jobs.user_transactions import SessionFactory
 from packhorse.model.backoff import Backoff
 from packhorse.model.job import NewJob, State
 from tests.crash.family import ask
@@ -24,7 +25,7 @@ from tests.crash.kills import kill_workers_and_producers
 from tests.crash.outages import kill_server
 from tests.crash.scene import EFFECTS, POLICY, Scene, job
 from tests.crash.tally import Tally
-from tests.making import found
+from tests.factories import found
 from tests.servers import Server
 
 SOON = Backoff(20_000)
@@ -139,12 +140,12 @@ def tasks(scene: Scene) -> list[Entry]:
     """Tasks that write rows; what each leaves as an effect names the same attempt."""
 
     def statement() -> str:
-        lease = current().lease
+        lease = current_attempt().lease
         return f"insert into {table(scene)} values ('{lease.id.hex()}', '{lease.token.hex()}')"
 
     def leave() -> None:
         ctx = current()
-        ctx.publish(EFFECTS, f"{ctx.lease.id.hex()} {ctx.lease.token.hex()}".encode())
+        ctx.publish(EFFECTS, f"{ctx._attempt.lease.id.hex()} {ctx._attempt.lease.token.hex()}".encode())
 
     async def write(pause: float, again: bool = False) -> None:
         assert await current().tx.execute(statement()) == 1
@@ -177,7 +178,7 @@ def tasks(scene: Scene) -> list[Entry]:
 
     policy = msgspec.structs.replace(POLICY, backoff=SOON)
     short = msgspec.structs.replace(policy, attempts=2)
-    own = Factory(lambda: session(scene))
+    own = SessionFactory(lambda: session(scene))
     ways: list[tuple[Callable[..., Any], Run, Policy, Opens]] = [
         (write, Run.ASYNC, policy, FROM_STORE),
         (write_in_thread, Run.THREAD, policy, FROM_STORE),

@@ -35,32 +35,32 @@ class TooSlow(Exception):
     """Something that had to happen did not."""
 
 
-class Child:
+class ChildProcess:
     """A forked process, and the pipe on which it speaks."""
 
-    def __init__(self, pid: int, heard: int) -> None:
+    def __init__(self, pid: int, reader: int) -> None:
         self.pid = pid
-        self._heard = heard
+        self._reader = reader
         self._status: int | None = None
-        self._said = b""
+        self._output = b""
 
     def begun(self) -> None:
         """Wait until it says something, or ends."""
-        if not self._said and self.alive:
-            ready, _, _ = select.select([self._heard], [], [], PATIENCE)
+        if not self._output and self.alive:
+            ready, _, _ = select.select([self._reader], [], [], PATIENCE)
             if not ready:
                 raise TooSlow("a process did not begin")
-            self._said += os.read(self._heard, 1 << 16)
+            self._output += os.read(self._reader, 1 << 16)
 
     def answer(self, within: float = PATIENCE) -> bytes:
         """All that it says until it ends."""
         deadline = time.monotonic() + within
-        while select.select([self._heard], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            more = os.read(self._heard, 1 << 16)
+        while select.select([self._reader], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            more = os.read(self._reader, 1 << 16)
             if not more:
                 self.end(within)
-                return self._said
-            self._said += more
+                return self._output
+            self._output += more
         raise TooSlow("a process did not answer")
 
     def send(self, number: int) -> None:
@@ -104,7 +104,7 @@ class Child:
 
     def _gone(self, status: int) -> None:
         self._status = status
-        os.close(self._heard)
+        os.close(self._reader)
 
 
 def warm() -> None:
@@ -116,20 +116,20 @@ def warm() -> None:
     gc.freeze()
 
 
-def fork(life: Life) -> Child:
+def fork(life: Life) -> ChildProcess:
     """A process that lives until its life is over or it is killed."""
-    heard, said = os.pipe()
+    reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid:
-        os.close(said)
-        return Child(pid, heard)
+        os.close(writer)
+        return ChildProcess(pid, reader)
     try:
-        os.close(heard)
+        os.close(reader)
         if _LIBC is not None:
             _LIBC.prctl(1, signal.SIGKILL)
         if os.getppid() == parent:
-            asyncio.run(_live(life, said))
+            asyncio.run(_live(life, writer))
             threading._shutdown()  # type: ignore[attr-defined]  # as at the end of any program: a thread may keep it
             os._exit(0)
     except BaseException:
@@ -139,8 +139,8 @@ def fork(life: Life) -> Child:
         os._exit(FAILED)
 
 
-async def _live(life: Life, said: int) -> None:
-    await life(lambda words: os.write(said, words))
+async def _live(life: Life, writer: int) -> None:
+    await life(lambda words: os.write(writer, words))
 
 
 def ask(look: Callable[[], Coroutine[Any, Any, Any]], within: float = 3 * PATIENCE) -> Any:
@@ -171,9 +171,9 @@ def until(happened: Callable[[], object], what: str, within: float = PATIENCE) -
 
 
 @contextlib.contextmanager
-def household() -> Iterator[list[Child]]:
+def household() -> Iterator[list[ChildProcess]]:
     """Children that do not outlive the block."""
-    living: list[Child] = []
+    living: list[ChildProcess] = []
     try:
         yield living
     finally:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from tests.crash.audit import audit
-from tests.crash.family import Child, ask, household, until
+from tests.crash.family import ChildProcess, ask, household, until
 from tests.crash.scene import Scene
 from tests.crash.tally import Tally
 
@@ -27,10 +27,10 @@ def kill_workers_and_producers(
         done += sum(record[0] == "done" for record in scene.ledger.fresh())
         return ahead is None or done + ahead >= 0.9 * scene.gate.allowed  # some die
 
-    def producer() -> Child:
+    def producer() -> ChildProcess:
         return scene.producer(batch=100, seed=chance.randrange(1 << 30))
 
-    roles: deque[Callable[[], Child]] = deque((scene.worker, producer, scene.worker))
+    roles: deque[Callable[[], ChildProcess]] = deque((scene.worker, producer, scene.worker))
     with household() as everyone:
         everyone += [role() for role in roles]
         for number in range(kills):

@@ -1,4 +1,4 @@
-"""A file to which processes note what they were told, so that it is known after they were killed."""
+"""A file to which processes note what they were answered, so that it is known after they were killed."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Processes that enqueue, claim and settle until they are killed with SIGKILL, again and again.
 
 Run as a program: forks two such processes at a time from a small parent (a fork costs a millisecond, a fresh Python a
-hundred), kills each after a random while and replaces it, until so many were killed. What a process was told by the
+hundred), kills each after a random while and replaces it, until so many were killed. What a process was reported by the
 store goes to its ledger right away: ``E id`` for an acknowledged enqueue, ``S id`` for a written settlement.
 """
 
@@ -11,15 +11,20 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from packhorse.errors import StoreError
 from packhorse.model.effect import Publish
 from packhorse.model.ids import new_id
 from packhorse.model.job import NewJob
-from packhorse.model.lease import Ask, Settlement, Share, Verdict
+from packhorse.model.lease import ClaimRequest, Settlement, Share, Verdict
 from packhorse.model.outcome import Again, Done
 from packhorse.stores import open_store
 
+Life = Callable[
+    [str, str, int, int, random.Random], Coroutine[Any, Any, None]
+]  # what a process does until it is killed
 LEASE = 400_000
 SETTLED = "settled"
 NEVER_POISON = 30_000
@@ -36,7 +41,7 @@ async def live(url: str, namespace: str, ledger: int, begun: int, chance: random
             lanes = [f"k{chance.randrange(8)}" if chance.random() < 0.3 else None for _ in range(chance.randint(1, 12))]
             receipts = await store.jobs.enqueue([NewJob(task="work", id=new_id(), lane=lane) for lane in lanes])
             note(ledger, "E", [receipt.id for receipt in receipts])
-        answer = await store.jobs.exchange(settlements, Ask(worker, (Share("default", 20),), LEASE))
+        answer = await store.jobs.exchange(settlements, ClaimRequest(worker, (Share("default", 20),), LEASE))
         written = zip(settlements, answer.verdicts, strict=True)
         note(ledger, "S", [s.lease.id for s, v in written if v is Verdict.WRITTEN and isinstance(s.outcome, Done)])
         settlements = [
@@ -50,20 +55,20 @@ async def live(url: str, namespace: str, ledger: int, begun: int, chance: random
 
 
 def note(ledger: int, letter: str, ids: list[bytes]) -> None:
-    """Write down what the store said; one write, so that a kill leaves whole lines."""
+    """Write down what the store writer; one write, so that a kill leaves whole lines."""
     if ids:
         os.write(ledger, "".join(f"{letter} {job.hex()}\n" for job in ids).encode())
 
 
-def spawn(url: str, namespace: str, ledger: int, seed: int) -> tuple[int, int]:
+def spawn(url: str, namespace: str, ledger: int, seed: int, live: Life) -> tuple[int, int]:
     """Fork one process that lives until it is killed; its pid, and where it says that it is under way."""
-    heard, said = os.pipe()
+    reader, writer = os.pipe()
     pid = os.fork()
     if pid:
-        os.close(said)
-        return pid, heard
+        os.close(writer)
+        return pid, reader
     try:
-        asyncio.run(live(url, namespace, ledger, said, random.Random(seed)))
+        asyncio.run(live(url, namespace, ledger, writer, random.Random(seed)))
     except StoreError as error:
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     os._exit(7)
@@ -71,17 +76,17 @@ def spawn(url: str, namespace: str, ledger: int, seed: int) -> tuple[int, int]:
 
 def kill(process: tuple[int, int]) -> bool:
     """Kill a process the hard way, and say whether it was still alive."""
-    pid, heard = process
+    pid, reader = process
     os.kill(pid, signal.SIGKILL)
-    os.close(heard)
+    os.close(reader)
     return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
 
 
-def main(url: str, namespace: str, path: str, kills: int, seed: int) -> None:
+def main(url: str, namespace: str, path: str, kills: int, seed: int, live: Life = live) -> None:
     """Keep two processes alive until so many were killed: most of them at work, some while they open the store."""
     chance = random.Random(seed)
     ledger = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    living = [spawn(url, namespace, ledger, chance.randrange(1 << 30)) for _ in range(2)]
+    living = [spawn(url, namespace, ledger, chance.randrange(1 << 30), live) for _ in range(2)]
     alive = 0
     for _ in range(kills):
         victim = living.pop(0)
@@ -89,7 +94,7 @@ def main(url: str, namespace: str, path: str, kills: int, seed: int) -> None:
             os.read(victim[1], 1)
         time.sleep(chance.uniform(0, 0.08))
         alive += kill(victim)
-        living.append(spawn(url, namespace, ledger, chance.randrange(1 << 30)))
+        living.append(spawn(url, namespace, ledger, chance.randrange(1 << 30), live))
     for process in living:
         kill(process)
     sys.exit(0 if alive == kills else 9)

@@ -10,7 +10,7 @@ import msgspec
 
 from packhorse.model.job import NewJob
 from tests.crash.audit import audit
-from tests.crash.family import PATIENCE, Child, TooSlow, ask, household, until
+from tests.crash.family import PATIENCE, ChildProcess, TooSlow, ask, household, until
 from tests.crash.scene import SETTINGS, Scene, job
 from tests.crash.tally import Tally
 from tests.servers import Server
@@ -66,7 +66,7 @@ class Pace:
         self._done: Counter[str] = Counter()
         self._look()
 
-    def await_all(self, workers: Sequence[Child], what: str, *, jobs: int) -> float:
+    def await_all(self, workers: Sequence[ChildProcess], what: str, *, jobs: int) -> float:
         """Wait until each worker has settled so many more jobs, and answer how long that took."""
         begun = time.monotonic()
         self._look()

@@ -13,13 +13,13 @@ import msgspec
 
 from packhorse.model.ids import new_id, new_token
 from packhorse.model.job import MAX_LOST, State
-from packhorse.model.lease import Ask, Share
-from packhorse.telemetry.names import Name
+from packhorse.model.lease import ClaimRequest, Share
+from packhorse.telemetry.names import EventName
 from tests.crash.audit import audit
 from tests.crash.family import Say, ask, fork, household, until
 from tests.crash.scene import SETTINGS, Scene, mixed
 from tests.crash.tally import Tally
-from tests.making import found
+from tests.factories import found
 
 AHEAD, SHORT = 100, 100_000
 LIFE = 0.1  # seconds a worker is at work at most before it is killed
@@ -77,7 +77,7 @@ def kill_from_outside(scene: Scene, tally: Tally, chance: random.Random, *, kill
             tally.expect(victim.kill(), f"a worker ended by itself with {victim.code}")
             tally.kills += 1
     answer = ask(lambda: audit(scene))
-    losses = Counter(record[1] for record in scene.ledger.all() if record[0] == Name.LOST.value)
+    losses = Counter(record[1] for record in scene.ledger.all() if record[0] == EventName.LOST.value)
     often = sum(times >= MAX_LOST for times in losses.values())
     tally.add(answer)
     tally.expect(answer["hit"] >= kills, f"only {answer['hit']} jobs lost a lease: the kills hit nothing")
@@ -89,7 +89,7 @@ async def _lease(scene: Scene, say: Say) -> None:
     """A worker that lives until it has taken back and leased jobs, and begins none of them."""
     store = scene.store()
     await store.open()
-    scene.ledger.note(*(f"{Name.LOST.value} {lost.id.hex()}" for lost in await store.jobs.reap(1000)))
-    await store.jobs.exchange((), Ask(new_token(), (Share("default", AHEAD),), SHORT))
+    scene.ledger.note(*(f"{EventName.LOST.value} {lost.id.hex()}" for lost in await store.jobs.reap(1000)))
+    await store.jobs.exchange((), ClaimRequest(new_token(), (Share("default", AHEAD),), SHORT))
     say(b"1")
     await asyncio.Event().wait()

@@ -11,7 +11,7 @@ from tests.crash.audit import audit, ended
 from tests.crash.family import PATIENCE, ask, fork, household, until
 from tests.crash.scene import SETTINGS, Scene, job
 from tests.crash.tally import Tally
-from tests.making import found
+from tests.factories import found
 
 
 def poison_workers(

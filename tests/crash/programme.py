@@ -90,7 +90,7 @@ def _served(scenario: Scenario, kind: str, folder: Path) -> Iterator[tuple[str, 
         ask(lambda: wipe(kind, url, namespace(kind)))
         yield url, {}
     elif scenario.server is EVERYSEC and MEMORY.is_dir():
-        # While a slow fsync goes on, this setting puts off even the write: a killed server would lose what it had said.
+        # While a slow fsync goes on, this setting puts off even the write: a killed server would lose what it had acknowledged.
         with (
             tempfile.TemporaryDirectory(prefix="packhorse-crash-", dir=MEMORY) as memory,
             servers.running(kind, *scenario.server, "--dir", memory) as server,

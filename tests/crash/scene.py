@@ -12,27 +12,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from packhorse.engine.apart import OnThread, Place
 from packhorse.engine.context import Context, current
 from packhorse.engine.policy import Policy
 from packhorse.engine.registry import Entry, Registry, Run
+from packhorse.engine.runners import Runner, ThreadRunner
 from packhorse.engine.signals import Retry
 from packhorse.engine.worker import Settings, Worker
 from packhorse.errors import OutcomeUnknown, StoreUnavailable
 from packhorse.model.codec import encode
 from packhorse.model.ids import new_id
-from packhorse.model.job import Keep, NewJob
+from packhorse.model.job import NewJob, Retention
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Fields, Telemetry
-from packhorse.telemetry.names import Name
-from tests.crash.family import Child, Say, fork
+from packhorse.telemetry.names import EventName
+from tests.crash.family import ChildProcess, Say, fork
 from tests.crash.ledger import Ledger
 
 LEASE = 500_000
 NEVER_POISON = 30_000
 EFFECTS = "effects"
-KEEP = Keep(10_000_000, 86_400_000_000)
+KEEP = Retention(10_000_000, 86_400_000_000)
 POLICY = Policy(attempts=100_000, keep_done=KEEP, keep_dead=KEEP)
 SETTINGS = Settings(concurrency=10, lease=LEASE, max_lost=NEVER_POISON)
 
@@ -103,11 +103,11 @@ class Scene:
         self,
         settings: Settings = SETTINGS,
         *,
-        place: Callable[[], Place] = OnThread,
+        place: Callable[[], Runner] = ThreadRunner,
         armed: Callable[[], None] | None = None,
         holds: int = 0,
-    ) -> Child:
-        """A worker process, until it is told to stop or killed.
+    ) -> ChildProcess:
+        """A worker process, until it is asked to stop or killed.
 
         ``armed`` may do something to the process before; jobs that hold wait until the gate is open so far.
         """
@@ -125,7 +125,7 @@ class Scene:
 
         return fork(life)
 
-    def producer(self, *, batch: int = 50, seed: int = 0) -> Child:
+    def producer(self, *, batch: int = 50, seed: int = 0) -> ChildProcess:
         """A producer process: first it repeats what nobody knows of, then it makes as many jobs as it may."""
 
         async def life(say: Say) -> None:
@@ -179,11 +179,11 @@ class Scene:
     def telling(self) -> Telemetry:
         """Telemetry that goes to the ledger."""
         telemetry = Telemetry()
-        telemetry.on(self._tell, Name.DONE, Name.LEASE_LOST, Name.WORKER_STOPPING, Name.HANDED_BACK)
-        telemetry.on(lambda name, fields: self.ledger.note(f"{name.value} {fields['job'].hex()}"), Name.LOST)
+        telemetry.on(self._tell, EventName.DONE, EventName.LEASE_LOST, EventName.WORKER_STOPPING, EventName.HANDED_BACK)
+        telemetry.on(lambda name, fields: self.ledger.note(f"{name.value} {fields['job'].hex()}"), EventName.LOST)
         return telemetry
 
-    def _tell(self, name: Name, fields: Fields) -> None:
+    def _tell(self, name: EventName, fields: Fields) -> None:
         lease = fields.get("lease")
         self.ledger.note(f"{name.value} {lease.id.hex()} {os.getpid()} {lease.token.hex()}" if lease else name.value)
 
@@ -208,14 +208,14 @@ def tasks(ledger: Ledger, *, held: Callable[[], bool]) -> Registry:
     """What workers can run; each that comes to its end leaves its job as an effect."""
 
     def note(word: str, ctx: Context) -> None:
-        ledger.note(f"{word} {ctx.lease.id.hex()} {os.getpid()}")
+        ledger.note(f"{word} {ctx._attempt.lease.id.hex()} {os.getpid()}")
 
     def leave(ctx: Context) -> None:
-        ctx.publish(EFFECTS, f"{ctx.lease.id.hex()} {ctx.lease.token.hex()}".encode())
+        ctx.publish(EFFECTS, f"{ctx._attempt.lease.id.hex()} {ctx._attempt.lease.token.hex()}".encode())
 
-    async def work(pause: float, again: bool = False, told: bool = False) -> None:
+    async def work(pause: float, again: bool = False, reported: bool = False) -> None:
         ctx = current()
-        if told:
+        if reported:
             note("begun", ctx)
         if again and ctx.attempt == 1:
             raise Retry(0)
@@ -223,9 +223,9 @@ def tasks(ledger: Ledger, *, held: Callable[[], bool]) -> Registry:
             await asyncio.sleep(pause)
         leave(ctx)
 
-    def threaded(pause: float, again: bool = False, told: bool = False) -> None:
+    def threaded(pause: float, again: bool = False, reported: bool = False) -> None:
         ctx = current()
-        if told:
+        if reported:
             note("begun", ctx)
         if again and ctx.attempt == 1:
             raise Retry(0)

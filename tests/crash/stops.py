@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from packhorse.model.job import LEASE, NewJob, State
+from packhorse.model.job import LEASE_US, NewJob, State
 from tests.crash.audit import audit
-from tests.crash.family import PATIENCE, Child, ask, household, until
+from tests.crash.family import PATIENCE, ChildProcess, ask, household, until
 from tests.crash.outages import Pace
 from tests.crash.scene import SETTINGS, Scene, job
 from tests.crash.tally import Tally
-from tests.making import found
+from tests.factories import found
 
 RUNNING = 50
 MORE = 30  # jobs that no slot is free for
 LAST = 1.0  # seconds beyond the grace in which a worker must have ended
-STOPPED = msgspec.structs.replace(SETTINGS, concurrency=RUNNING, lease=LEASE)
+STOPPED = msgspec.structs.replace(SETTINGS, concurrency=RUNNING, lease=LEASE_US)
 
 
 def stop_in_time(scene: Scene, tally: Tally, chance: random.Random) -> None:
@@ -46,16 +46,16 @@ def stop_twice(scene: Scene, tally: Tally, chance: random.Random) -> None:
 def _stopped(scene: Scene, tally: Tally, *, grace: float, pause: float, twice: bool = False) -> set[str]:
     """Stop a worker that runs fifty jobs, half of them in threads; the jobs that had begun."""
     names = ("work", "threaded")
-    ask(lambda: scene.put([job(names[n % 2], pause=pause, told=True) for n in range(RUNNING + MORE)]))
+    ask(lambda: scene.put([job(names[n % 2], pause=pause, reported=True) for n in range(RUNNING + MORE)]))
     with household() as everyone:
         worker = scene.worker(msgspec.structs.replace(STOPPED, grace=round(grace * 1_000_000)))
         everyone.append(worker)
         begun: set[str] = set()
-        said: set[str] = set()
+        logged: set[str] = set()
 
         def look() -> None:
             for record in scene.ledger.fresh():
-                said.add(record[0])
+                logged.add(record[0])
                 if record[0] == "begun":
                     begun.add(record[1])
 
@@ -65,7 +65,7 @@ def _stopped(scene: Scene, tally: Tally, *, grace: float, pause: float, twice: b
 
         def stopping() -> bool:
             look()
-            return "worker_stopping" in said
+            return "worker_stopping" in logged
 
         until(enough, "fifty jobs to run")
         asked = time.monotonic()
@@ -79,7 +79,7 @@ def _stopped(scene: Scene, tally: Tally, *, grace: float, pause: float, twice: b
     return begun
 
 
-def _ends(scene: Scene, tally: Tally, worker: Child, asked: float, grace: float) -> None:
+def _ends(scene: Scene, tally: Tally, worker: ChildProcess, asked: float, grace: float) -> None:
     before = starved = _starved(worker)
 
     def over() -> bool:
@@ -96,7 +96,7 @@ def _ends(scene: Scene, tally: Tally, worker: Child, asked: float, grace: float)
     tally.notes.append(words)
 
 
-def _starved(worker: Child) -> float:
+def _starved(worker: ChildProcess) -> float:
     """The seconds for which a process could have run and others did: what a busy machine adds to any time."""
     try:
         return int(Path(f"/proc/{worker.pid}/schedstat").read_text().split()[1]) / 1e9
@@ -122,9 +122,9 @@ def varied(id: bytes) -> NewJob:
 
 
 def roll(scene: Scene, tally: Tally, chance: random.Random, *, stops: int) -> None:
-    """Every worker is replaced under load: a fresh one comes, then an old one is told to stop."""
+    """Every worker is replaced under load: a fresh one comes, then an old one is asked to stop."""
     scene.make = varied
-    settings = msgspec.structs.replace(SETTINGS, lease=LEASE, grace=50_000)
+    settings = msgspec.structs.replace(SETTINGS, lease=LEASE_US, grace=50_000)
     pace = Pace(scene)
     with household() as everyone:
         everyone += [scene.producer(seed=chance.randrange(1 << 30)), scene.worker(settings), scene.worker(settings)]

@@ -12,7 +12,7 @@ import pytest
 
 from packhorse.model.effect import Publish
 from packhorse.model.event import Event
-from packhorse.model.job import Job, State
+from packhorse.model.job import State, StoredJob
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Done
 from packhorse.model.page import Filter
@@ -21,8 +21,8 @@ from packhorse.stores.contract import Store
 from tests.conformance.invariants import check
 from tests.conftest import kinds, namespace
 from tests.crash.loop import NEVER_POISON, SETTLED
+from tests.factories import ask
 from tests.integration.torn import LONG
-from tests.making import ask
 
 KILLS = int(os.environ.get("PACKHORSE_KILLS", "5000" if LONG else "200"))
 
@@ -84,9 +84,9 @@ async def heal(store: Store) -> None:
         await asyncio.sleep(0.05)  # real leases run out in real time
 
 
-async def everything(store: Store) -> list[Job]:
+async def everything(store: Store) -> list[StoredJob]:
     """All jobs there are."""
-    jobs: list[Job] = []
+    jobs: list[StoredJob] = []
     cursor = None
     while True:
         page = await store.jobs.find(Filter(), limit=1000, cursor=cursor)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.crash.audit import audit
-from tests.crash.family import Child, ask, household, until
+from tests.crash.family import ChildProcess, ask, household, until
 from tests.crash.scene import Scene
 from tests.crash.tally import Tally
 
@@ -42,7 +42,7 @@ def kill_in_transaction(scene: Scene, tally: Tally, chance: random.Random, *, ki
     tally.notes.append(f"integrity_check ok {looks.count('ok')} times")
 
 
-def _over(scene: Scene, victim: Child) -> bool:
+def _over(scene: Scene, victim: ChildProcess) -> bool:
     """Whether it has died; as long as it lives, there is work to do for it."""
     scene.gate.open(scene.gate.made + AHEAD)
     return not victim.alive

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from packhorse.engine.apart import OnThread, Run
+from packhorse.engine.runners import Run, ThreadRunner
 from tests.crash.audit import audit
-from tests.crash.family import Child, ask, household, until
+from tests.crash.family import ChildProcess, ask, household, until
 from tests.crash.scene import SETTINGS, Scene, job
 from tests.crash.tally import Tally
 
@@ -50,7 +50,7 @@ def _some(scene: Scene, tally: Tally, chance: random.Random, queues: list[str], 
     with household() as everyone:
         for number, queue in enumerate(queues):
             alone = msgspec.structs.replace(SETTINGS, queues={queue: 1}, concurrency=1, lease=LEASE)
-            everyone.append(scene.worker(alone, place=Nowhere if number % 2 else OnThread, holds=1))
+            everyone.append(scene.worker(alone, place=Nowhere if number % 2 else ThreadRunner, holds=1))
         zombies = {str(child.pid): child for child in everyone}
         seen = Seen(scene)
         until(lambda: seen.jobs("begun", zombies) == ids, "the zombies to begin")
@@ -87,7 +87,7 @@ class Seen:
     def jobs(self, word: str, by: Container[str] | None = None) -> set[str]:
         """The jobs of which some processes, or any, noted a word."""
         self._records += self._ledger.fresh()
-        return {one for said, one, pid, *_ in self._long() if said == word and (by is None or pid in by)}
+        return {one for logged, one, pid, *_ in self._long() if logged == word and (by is None or pid in by)}
 
     def inside(self, by: Container[str]) -> set[str]:
         """The jobs whose handlers some processes have entered and not left."""
@@ -102,7 +102,7 @@ class Seen:
         return [record for record in self._records if len(record) > 2]
 
 
-def _stop(scene: Scene, zombies: list[Child], inside: Callable[[], bool]) -> None:
+def _stop(scene: Scene, zombies: list[ChildProcess], inside: Callable[[], bool]) -> None:
     """Stop them all in their handlers, but none inside a transaction, where it would stop everybody else as well."""
 
     def stopped() -> bool:

@@ -51,9 +51,9 @@ def blocks(page: Path) -> Iterator[Block]:
     for number, fence in enumerate(fences):
         if fence["kind"] in ("python", "console"):
             after = fences[number + 1] if number + 1 < len(fences) else None
-            told = after is not None and after["kind"] == "text" and not text[fence.end() : after.start()].strip()
+            reported = after is not None and after["kind"] == "text" and not text[fence.end() : after.start()].strip()
             line = text.count("\n", 0, fence.start("text"))
-            yield Block(fence["kind"], fence["text"], line, after["text"] if after is not None and told else None)
+            yield Block(fence["kind"], fence["text"], line, after["text"] if after is not None and reported else None)
 
 
 class Run:

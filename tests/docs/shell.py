@@ -28,7 +28,7 @@ class Shell:
 
     def type(self, text: str) -> None:
         """Type the commands of a console and see that each prints what is below it."""
-        for command, told in commands(text):
+        for command, reported in commands(text):
             if command.endswith("&"):
                 self._below.append(self._start(command.removesuffix("&"), subprocess.DEVNULL))
                 continue
@@ -39,7 +39,7 @@ class Shell:
             printed, _ = running.communicate(timeout=PATIENCE)
             shown = printed.decode()
             assert running.returncode == 0, f"{command} ended with {running.returncode}:\n{shown}"
-            assert not told or fits(told, shown), f"{command} printed\n{shown}"
+            assert not reported or fits(reported, shown), f"{command} printed\n{shown}"
 
     def close(self) -> None:
         """End what still runs."""
@@ -64,13 +64,13 @@ class Shell:
 def commands(text: str) -> Iterator[tuple[str, str]]:
     """Each command with what is below it."""
     for part in re.split(rf"^{re.escape(PROMPT)}", text, flags=re.MULTILINE)[1:]:
-        command, _, told = part.partition("\n")
-        yield command.strip(), told
+        command, _, reported = part.partition("\n")
+        yield command.strip(), reported
 
 
-def fits(told: str, printed: str) -> bool:
+def fits(reported: str, printed: str) -> bool:
     """Whether what was printed is what the page tells."""
-    pattern = re.escape(told.strip()).replace("…", ".*")
+    pattern = re.escape(reported.strip()).replace("…", ".*")
     return (
         re.fullmatch(pattern, "\n".join(line.rstrip() for line in printed.strip().splitlines()), re.DOTALL) is not None
     )

@@ -52,7 +52,7 @@ def test_a_block_that_prints_says_what(page: Path):
     assert silent == []
 
 
-def test_a_console_fits_what_is_told_and_nothing_else():
+def test_a_console_fits_what_is_reported_and_nothing_else():
     assert fits("id … state\n…\nlast", "id  task  state\n1\n2\nlast  \n")
     assert not fits("id … state", "id  task  status")
 

@@ -15,6 +15,7 @@ from docs.gen import command_line
 from packhorse import errors
 from tests.docs.tables import DOCS, ROOT
 
+pytestmark = pytest.mark.xdist_group("site")  # built once
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src"}
 
 
@@ -67,7 +68,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path):
         assert [link for link in resources.found if re.match(r"(https?:)?//", link)] == [], page.name
 
 
-def test_every_command_and_every_option_is_told(site: Path):
+def test_every_command_and_every_option_is_reported(site: Path):
     text = (site / "reference" / "command-line.md").read_text()
 
     for names, command in command_line.commands():
@@ -95,6 +96,11 @@ def test_every_public_name_is_in_the_reference_with_what_its_docstring_says(site
     api = (site / "reference" / "api.html").read_text()
 
     assert [name for name in names if f'id="packhorse.{name}"' not in api] == []
+    fields = [
+        f"{name}.{field}" for name in names for field in getattr(getattr(packhorse, name), "__struct_fields__", ())
+    ]
+    assert [field for field in fields if f'id="packhorse.{field}"' not in api] == []
+    assert 'id="packhorse.Message.job"' in api
     assert 'id="packhorse.App.worker"' in api
     assert "A worker for these queues" in api
     assert 'id="packhorse.errors.JobFailed"' in (site / "reference" / "errors.html").read_text()

@@ -7,8 +7,16 @@ import pytest
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
-from tests.conftest import namespace
-from tests.engine.making import Heard
+from tests.conftest import kinds, namespace
+from tests.engine.factories import EventRecorder
+
+# A store in memory is the one on a file without the file; what does not depend on the store asks for `memory`.
+STORES = [kind for kind in kinds() if kind != "memory"]
+
+
+@pytest.fixture(params=STORES)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 async def opened(url: str, name: str) -> Store:
@@ -29,7 +37,7 @@ async def live(kind: str, url: str) -> AsyncIterator[Store]:
 @pytest.fixture
 async def other(live: Store, kind: str, url: str) -> AsyncIterator[Store]:
     """The same place, as another process would have it."""
-    made = live.twin() if kind == "memory" else open_store(url, namespace=namespace(kind))
+    made = open_store(url, namespace=namespace(kind))
     await made.open()
     yield made
     await made.close()
@@ -49,5 +57,5 @@ def telemetry() -> Telemetry:
 
 
 @pytest.fixture
-async def heard(telemetry: Telemetry) -> Heard:
-    return Heard(telemetry)
+async def recorder(telemetry: Telemetry) -> EventRecorder:
+    return EventRecorder(telemetry)

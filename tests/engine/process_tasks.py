@@ -6,7 +6,7 @@ import re
 import threading
 
 from packhorse.engine.context import current
-from tests.engine.making import Run, Tasks
+from tests.engine.factories import Run, Tasks
 
 registry = Tasks()
 TENANT = contextvars.ContextVar("TENANT", default="nobody")

@@ -10,12 +10,28 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from packhorse.engine.context import current
-from packhorse.model.job import Job, State
+from packhorse.engine.policy import Policy
+from packhorse.engine.registry import Entry
+from packhorse.model.job import State, StoredJob
+from packhorse.model.lease import Lease
 from packhorse.stores.contract import Store
 from packhorse.testing.faults import DropRequest
-from tests.engine.making import SECOND, Crossing, Gate, Name, Run, Tasks, job, jobs, lease_ahead, worker
+from tests.engine.factories import (
+    SECOND,
+    Crossing,
+    EventName,
+    Gate,
+    Run,
+    Tasks,
+    Worker,
+    job,
+    jobs,
+    lease_ahead,
+    lost,
+    worker,
+)
 from tests.engine.test_batches import Batched, Sizes
-from tests.making import one, put_in
+from tests.factories import new, one, put_in
 
 LEASE = 400_000
 
@@ -26,7 +42,7 @@ class Reaper:
     def __init__(self, store: Store) -> None:
         self.lost = 0
         self.rounds = 0
-        self._store, self._over = store.twin(), threading.Event()
+        self._store, self._over = store.clone(), threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
 
     async def _run(self) -> None:
@@ -46,7 +62,7 @@ class Reaper:
         self._thread.join()
 
 
-async def test_a_lease_is_kept_while_its_handler_blocks_the_loop_for_longer(live, telemetry, heard):
+async def test_a_lease_is_kept_while_its_handler_blocks_the_loop_for_longer(live, telemetry, recorder):
     tasks = Tasks()
 
     @tasks.task()
@@ -57,19 +73,19 @@ async def test_a_lease_is_kept_while_its_handler_blocks_the_loop_for_longer(live
     [blocked] = await put_in(live, job("blocker"))
     with Reaper(live) as reaper:
         async with worker(live, tasks, telemetry, lease=LEASE):
-            await heard.until(Name.DONE)
+            await recorder.until(EventName.DONE)
 
     found = await one(live, blocked)
     assert (found.state, found.attempt, found.lost) == (State.DONE, 1, 0)
     assert reaper.lost == 0
     assert reaper.rounds > 5
-    [told] = heard.of(Name.LOOP_BLOCKED)
-    assert told["lease"].id == blocked
-    assert told["duration"] >= SECOND
-    assert re.search(r"test_blocking\.py:\d+ in blocker$", told["detail"])
+    [reported] = recorder.of(EventName.LOOP_BLOCKED)
+    assert reported["lease"].id == blocked
+    assert reported["duration"] >= SECOND
+    assert re.search(r"test_blocking\.py:\d+ in blocker$", reported["detail"])
 
 
-async def test_jobs_in_hand_keep_their_leases_too_while_the_loop_is_blocked(memory, telemetry, heard):
+async def test_jobs_in_hand_keep_their_leases_too_while_the_loop_is_blocked(memory, telemetry, recorder):
     tasks = Tasks()
 
     @tasks.task()
@@ -83,18 +99,18 @@ async def test_jobs_in_hand_keep_their_leases_too_while_the_loop_is_blocked(memo
     await put_in(memory, job("work"), job("blocker"), job("work"), job("work"))
     with Reaper(memory) as reaper:
         async with worker(memory, tasks, telemetry, lease=LEASE, concurrency=4):
-            await heard.until(Name.DONE, 4)
+            await recorder.until(EventName.DONE, 4)
 
     assert reaper.lost == 0
 
 
-async def test_other_code_that_blocks_the_loop_is_named_by_its_line(memory, telemetry, heard):
+async def test_other_code_that_blocks_the_loop_is_named_by_its_line(memory, telemetry, recorder):
     async with worker(memory, Tasks(), telemetry):
         time.sleep(1.6)
-        [told] = await heard.until(Name.LOOP_BLOCKED)
+        [reported] = await recorder.until(EventName.LOOP_BLOCKED)
 
-    assert told["lease"] is None
-    assert "test_blocking.py" in told["detail"]
+    assert reported["lease"] is None
+    assert "test_blocking.py" in reported["detail"]
 
 
 def slow_pattern() -> str:
@@ -113,7 +129,7 @@ def search(text: str) -> None:
 
 @pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
 async def test_a_job_that_holds_the_interpreter_for_longer_than_its_lease_is_accounted_for(
-    memory, telemetry, heard, run
+    memory, telemetry, recorder, run
 ):
     tasks, text = Tasks(), slow_pattern()
 
@@ -132,9 +148,9 @@ async def test_a_job_that_holds_the_interpreter_for_longer_than_its_lease_is_acc
 
     [held] = await put_in(memory, job("holder"))
     async with worker(memory, tasks, telemetry, lease=100_000, max_lost=1000):
-        await heard.until(Name.DONE, task="holder")
+        await recorder.until(EventName.DONE, task="holder")
         await put_in(memory, job("good"))
-        await heard.until(Name.DONE, task="good")
+        await recorder.until(EventName.DONE, task="good")
 
     assert (await one(memory, held)).state is State.DONE
     assert len(await memory.streams.read("ended")) == 1
@@ -144,7 +160,7 @@ class Observer:
     """Looks at the store from a thread and a loop of its own, while the loop of the test is blocked."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store.twin()
+        self._store = store.clone()
 
     def wait(self, ids: Sequence[bytes], state: State) -> set[tuple[State, int, int]]:
         """Block until these jobs are all in this state, and answer how they stand."""
@@ -162,12 +178,21 @@ class Observer:
         finally:
             await self._store.close()
 
-    async def _look(self, ids: Sequence[bytes]) -> list[Job]:
+    async def _look(self, ids: Sequence[bytes]) -> list[StoredJob]:
         return [await one(self._store, each) for each in ids]
 
 
+async def until_held(working: Worker, *ids: bytes) -> None:
+    """Wait until a worker has these leases: the store tells that they run before its answer has arrived."""
+    async with asyncio.timeout(10):
+        while not working._slots.held.keys() >= set(ids):
+            await asyncio.sleep(0.001)
+
+
 @pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
-async def test_jobs_that_have_not_begun_are_handed_back_while_the_loop_is_blocked_for_long(live, telemetry, heard, run):
+async def test_jobs_that_have_not_begun_are_handed_back_while_the_loop_is_blocked_for_long(
+    live, telemetry, recorder, run
+):
     tasks, observer, hold = Tasks(), Observer(live), threading.Event()
     gate = Gate()
     tasks.task(run, name="slow")(gate if run is Run.ASYNC else lambda: hold.wait(20))
@@ -175,19 +200,19 @@ async def test_jobs_that_have_not_begun_are_handed_back_while_the_loop_is_blocke
     async with worker(live, tasks, telemetry, lease=5 * SECOND, concurrency=1, patience=100_000) as working:
         lease_ahead(working)
         [_, *ids] = await put_in(live, job("slow"), *jobs(3))
-        await heard.until(Name.STARTED, task="slow")
+        await recorder.until(EventName.STARTED, task="slow")
         stands = observer.wait(ids, State.READY)
         gate.open()
         hold.set()
-        await heard.until(Name.DONE, 3, task="work")
+        await recorder.until(EventName.DONE, 3, task="work")
 
     assert stands == {(State.READY, 0, 0)}
-    assert heard.count(Name.HANDED_BACK, "work") == 3
+    assert recorder.count(EventName.HANDED_BACK, "work") == 3
     assert {((await one(live, each)).attempt, (await one(live, each)).lost) for each in ids} == {(1, 0)}
-    assert heard.count(Name.STARTED, "work") == 3
+    assert recorder.count(EventName.STARTED, "work") == 3
 
 
-async def test_jobs_with_a_slot_whose_code_has_not_begun_are_handed_back_too(live, telemetry, heard):
+async def test_jobs_with_a_slot_whose_code_has_not_begun_are_handed_back_too(live, telemetry, recorder):
     tasks, observer, ran = Tasks(), Observer(live), []
 
     @tasks.task()
@@ -203,14 +228,86 @@ async def test_jobs_with_a_slot_whose_code_has_not_begun_are_handed_back_too(liv
     ids = [each.id for each in others]
     await put_in(live, first, *others)
     async with worker(live, tasks, telemetry, lease=5 * SECOND, concurrency=3, patience=100_000):
-        await heard.until(Name.DONE, 3)
+        await recorder.until(EventName.DONE, 3)
 
     assert ran[0] == {(State.READY, 0, 0)}
     assert sorted(ran[1:]) == [0, 1]
     assert {((await one(live, each)).attempt, (await one(live, each)).lost) for each in ids} == {(1, 0)}
 
 
-async def test_a_batch_with_a_slot_that_has_not_begun_is_handed_back_too(memory, telemetry, heard):
+class AsItIs:
+    """Completes each payload, and changes none."""
+
+    def wanted(self, headers: bytes) -> bool:
+        return True
+
+    async def payload(self, lease: Lease, payload: bytes) -> bytes:
+        return payload
+
+
+async def test_jobs_whose_payload_is_still_to_be_completed_are_handed_back_too(live, telemetry, recorder):
+    tasks, observer, ran = Tasks(), Observer(live), []
+
+    @tasks.task()
+    async def blocker() -> None:
+        ran.append(observer.wait([follower.id], State.READY))
+
+    async def follow() -> None:
+        ran.append(current().attempt)
+
+    tasks.add(Entry(name="follow", call=follow, policy=Policy(), fetch=AsItIs()))
+    follower = new("follow", headers=b'{"user":"u1"}')
+    await put_in(live, job("blocker"), follower)
+    async with worker(live, tasks, telemetry, lease=5 * SECOND, concurrency=2, patience=100_000):
+        await recorder.until(EventName.DONE, 2)
+
+    assert ran == [{(State.READY, 0, 0)}, 1]
+
+
+async def test_a_job_lost_once_that_is_not_recorded_as_begun_is_handed_back_too(live, telemetry, recorder):
+    tasks, observer, ran = Tasks(), Observer(live), []
+
+    @tasks.task(attempts=1)
+    async def blocker() -> None:
+        ran.append(observer.wait([suspect], State.READY))
+
+    @tasks.task(name="lost")
+    async def again(number: int) -> None:
+        ran.append(number)
+
+    [suspect] = await lost(live, 1, "lost")
+    await put_in(live, job("blocker"))
+    queues = {"lost": 1, "default": 1}
+    async with worker(live, tasks, telemetry, lease=5 * SECOND, concurrency=3, patience=100_000, queues=queues):
+        await recorder.until(EventName.DONE, 2)
+
+    assert ran == [{(State.READY, 1, 1)}, 0]
+    assert ((await one(live, suspect)).attempt, (await one(live, suspect)).lost) == (2, 1)
+
+
+async def test_a_job_lost_twice_that_waits_to_run_alone_is_handed_back_too(live, telemetry, recorder):
+    tasks, observer, gate = Tasks(), Observer(live), Gate()
+    tasks.task(name="slow")(gate)
+    tasks.task(name="lost")(nothing)
+    [suspect] = await lost(live, 2, "lost")
+    await live.queues.pause(["lost"])
+    await put_in(live, job("slow"))
+    queues = {"lost": 1, "default": 1}
+    options = {"lease": 5 * SECOND, "concurrency": 3, "patience": 100_000, "queues": queues}
+    async with worker(live, tasks, telemetry, **options) as working:
+        await recorder.until(EventName.STARTED, task="slow")
+        await live.queues.resume(["lost"])
+        await until_held(working, suspect)
+        stands = observer.wait([suspect], State.READY)
+        gate.open()
+        await recorder.until(EventName.DONE, 2)
+
+    assert stands == {(State.READY, 2, 2)}
+    assert recorder.count(EventName.STARTED, "lost") == 1
+    assert ((await one(live, suspect)).attempt, (await one(live, suspect)).lost) == (3, 2)
+
+
+async def test_a_batch_with_a_slot_that_has_not_begun_is_handed_back_too(memory, telemetry, recorder):
     sizes, observer = Sizes(), Observer(memory)
     tasks = Batched(sizes, size=2)
 
@@ -223,27 +320,25 @@ async def test_a_batch_with_a_slot_that_has_not_begun_is_handed_back_too(memory,
     await put_in(memory, first, *others)
     queues = {"default": 1, "batched": 1}
     async with worker(memory, tasks, telemetry, lease=5 * SECOND, concurrency=3, patience=100_000, queues=queues):
-        await heard.until(Name.DONE, 3)
+        await recorder.until(EventName.DONE, 3)
 
     assert sizes.seen == [2]
     assert {((await one(memory, each)).attempt, (await one(memory, each)).lost) for each in ids} == {(1, 0)}
 
 
-async def test_a_batch_that_is_not_full_is_handed_back_while_the_loop_is_blocked_for_long(memory, telemetry, heard):
+async def test_a_batch_that_is_not_full_is_handed_back_while_the_loop_is_blocked_for_long(memory, telemetry, recorder):
     tasks, observer = Batched(nothing, size=3, wait=600 * SECOND), Observer(memory)
-    async with worker(memory, tasks, telemetry, queues={"batched": 1}, patience=100_000):
+    async with worker(memory, tasks, telemetry, queues={"batched": 1}, patience=100_000) as working:
         ids = await put_in(memory, *jobs(2, queue="batched"))
-        async with asyncio.timeout(10):
-            while {(await one(memory, each)).state for each in ids} != {State.RUNNING}:
-                await asyncio.sleep(0.001)
+        await until_held(working, *ids)
         stands = observer.wait(ids, State.READY)
         await put_in(memory, *jobs(1, queue="batched"))
-        await heard.until(Name.DONE, 3)
+        await recorder.until(EventName.DONE, 3)
 
     assert stands == {(State.READY, 0, 0)}
 
 
-async def test_attempts_that_have_ended_are_settled_while_the_loop_is_blocked_for_long(live, telemetry, heard):
+async def test_attempts_that_have_ended_are_settled_while_the_loop_is_blocked_for_long(live, telemetry, recorder):
     tasks, observer, hold = Tasks(), Observer(live), threading.Event()
 
     @tasks.task(Run.THREAD)
@@ -265,14 +360,16 @@ async def test_attempts_that_have_ended_are_settled_while_the_loop_is_blocked_fo
     ids = [each.id for each in wanted]
     async with worker(live, tasks, telemetry, lease=5 * SECOND, concurrency=3, patience=100_000):
         await put_in(live, *wanted)
-        await heard.until(Name.DONE, 3)
+        await recorder.until(EventName.DONE, 3)
 
     assert [(await one(live, each)).result for each in ids] == [b'"from a thread"', b'"from the loop"', None]
     assert {(await one(live, each)).attempt for each in ids} == {1}
     assert b"at the end" in ((await one(live, ids[0])).progress or b"")
 
 
-async def test_what_could_not_be_handed_back_while_the_loop_was_blocked_runs_when_it_goes_on(memory, telemetry, heard):
+async def test_what_could_not_be_handed_back_while_the_loop_was_blocked_runs_when_it_goes_on(
+    memory, telemetry, recorder
+):
     tasks, crossing, gate = Tasks(), Crossing(), Gate()
     tasks.task(name="slow")(gate)
     tasks.task(name="work")(nothing)
@@ -281,14 +378,14 @@ async def test_what_could_not_be_handed_back_while_the_loop_was_blocked_runs_whe
     ) as working:
         lease_ahead(working)
         ids = await put_in(memory, job("slow"), *jobs(3))
-        await heard.until(Name.STARTED, task="slow")
+        await recorder.until(EventName.STARTED, task="slow")
         crossing.rules["jobs.exchange"] = lambda *args: DropRequest()
         asked = crossing.count("jobs.exchange")
         while crossing.count("jobs.exchange") < asked + 2:
             time.sleep(0.01)
         crossing.rules.clear()
         gate.open()
-        await heard.until(Name.DONE, 4)
+        await recorder.until(EventName.DONE, 4)
 
     assert {(await one(memory, each)).attempt for each in ids} == {1}
 

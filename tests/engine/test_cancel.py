@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from packhorse.engine.attempt import current_attempt
 from packhorse.engine.context import current
 from packhorse.engine.judge import Cause
 from packhorse.model.job import State
 from packhorse.stores.contract import Store
-from tests.engine.making import Gate, Name, Run, Tasks, job, lease_ahead, worker
-from tests.making import one, put_in, states
+from tests.engine.factories import EventName, Gate, Run, Tasks, job, lease_ahead, worker
+from tests.factories import one, put_in, states
 
 LEASE = 600_000
 
@@ -19,13 +20,13 @@ LEASE = 600_000
 @pytest.fixture
 async def other(live: Store) -> AsyncIterator[Store]:
     """The same place, through another handle."""
-    made = live.twin()
+    made = live.clone()
     await made.open()
     yield made
     await made.close()
 
 
-async def test_a_running_job_is_called_off_from_elsewhere(live, other, telemetry, heard):
+async def test_a_running_job_is_called_off_from_elsewhere(live, other, telemetry, recorder):
     tasks, seen = Tasks(), []
 
     @tasks.task()
@@ -34,14 +35,14 @@ async def test_a_running_job_is_called_off_from_elsewhere(live, other, telemetry
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            seen.append(current().stopped)
+            seen.append(current_attempt().stop_cause)
             raise
 
     [called_off] = await put_in(live, job("endless"))
     async with worker(live, tasks, telemetry, lease=LEASE):
-        await heard.until(Name.STARTED)
+        await recorder.until(EventName.STARTED)
         assert await other.jobs.cancel([called_off]) == [State.RUNNING]
-        await heard.until(Name.CANCELLED)
+        await recorder.until(EventName.CANCELLED)
 
     found = await one(live, called_off)
     assert seen == [Cause.CANCEL]
@@ -49,25 +50,25 @@ async def test_a_running_job_is_called_off_from_elsewhere(live, other, telemetry
     assert await live.streams.read("news") == []
 
 
-async def test_a_thread_sees_that_its_job_is_called_off(live, other, telemetry, heard):
+async def test_a_thread_sees_that_its_job_is_called_off(live, other, telemetry, recorder):
     tasks, pause = Tasks(), threading.Event()
 
     @tasks.task(Run.THREAD)
     def endless() -> None:
         while not current().cancelled:
             pause.wait(0.01)
-        current().check()
+        current_attempt().raise_if_stopped()
 
     [called_off] = await put_in(live, job("endless"))
     async with worker(live, tasks, telemetry, lease=LEASE):
-        await heard.until(Name.STARTED)
+        await recorder.until(EventName.STARTED)
         await other.jobs.cancel([called_off])
-        await heard.until(Name.CANCELLED)
+        await recorder.until(EventName.CANCELLED)
 
     assert (await one(live, called_off)).state is State.CANCELLED
 
 
-async def test_whatever_a_handler_makes_of_being_called_off_its_job_is_cancelled(memory, telemetry, heard):
+async def test_whatever_a_handler_makes_of_being_called_off_its_job_is_cancelled(memory, telemetry, recorder):
     tasks = Tasks()
 
     @tasks.task()
@@ -79,14 +80,16 @@ async def test_whatever_a_handler_makes_of_being_called_off_its_job_is_cancelled
 
     [called_off] = await put_in(memory, job("upset"))
     async with worker(memory, tasks, telemetry, lease=LEASE):
-        await heard.until(Name.STARTED)
+        await recorder.until(EventName.STARTED)
         await memory.jobs.cancel([called_off])
-        await heard.until(Name.CANCELLED)
+        await recorder.until(EventName.CANCELLED)
 
     assert (await one(memory, called_off)).failures == ()
 
 
-async def test_a_handler_of_a_job_called_off_that_does_not_stop_is_told_and_its_job_settled(memory, telemetry, heard):
+async def test_a_handler_of_a_job_called_off_that_does_not_stop_is_reported_and_its_job_settled(
+    memory, telemetry, recorder
+):
     tasks, free = Tasks(), asyncio.Event()
 
     @tasks.task()
@@ -99,10 +102,10 @@ async def test_a_handler_of_a_job_called_off_that_does_not_stop_is_told_and_its_
 
     [called_off] = await put_in(memory, job("stubborn"))
     async with worker(memory, tasks, telemetry, lease=LEASE, patience=100_000):
-        await heard.until(Name.STARTED)
+        await recorder.until(EventName.STARTED)
         await memory.jobs.cancel([called_off])
-        [stuck] = (await heard.until(Name.ATTEMPT_STUCK))[:1]
-        await heard.until(Name.CANCELLED)
+        [stuck] = (await recorder.until(EventName.ATTEMPT_STUCK))[:1]
+        await recorder.until(EventName.CANCELLED)
         free.set()
 
     assert stuck["detail"] is Cause.CANCEL
@@ -110,7 +113,7 @@ async def test_a_handler_of_a_job_called_off_that_does_not_stop_is_told_and_its_
 
 
 @pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
-async def test_a_job_in_hand_is_called_off_before_it_begins(memory, telemetry, heard, run):
+async def test_a_job_in_hand_is_called_off_before_it_begins(memory, telemetry, recorder, run):
     tasks, begun = Tasks(), []
     gate = Gate()
     wait = threading.Event()
@@ -120,15 +123,15 @@ async def test_a_job_in_hand_is_called_off_before_it_begins(memory, telemetry, h
     async with worker(memory, tasks, telemetry, lease=LEASE, concurrency=1) as working:
         lease_ahead(working)
         await put_in(memory, job("slow"), *waiting)
-        await heard.until(Name.STARTED, task="slow")
+        await recorder.until(EventName.STARTED, task="slow")
 
         assert await memory.jobs.cancel([each.id for each in waiting]) == [State.RUNNING] * 3
-        await heard.until(Name.CANCELLED, 3)
+        await recorder.until(EventName.CANCELLED, 3)
 
-        assert heard.count(Name.THREAD_STUCK) == 0
+        assert recorder.count(EventName.THREAD_STUCK) == 0
         gate.open()
         wait.set()
-        await heard.until(Name.DONE, task="slow")
+        await recorder.until(EventName.DONE, task="slow")
 
     assert begun == []
     assert await states(memory, *[each.id for each in waiting]) == [State.CANCELLED] * 3

@@ -4,7 +4,7 @@ import asyncio
 
 from packhorse.engine.caretaker import Caretaker, Duty
 from packhorse.telemetry.emit import Telemetry
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 
 
 class LateClock(TurnedClock):

@@ -2,25 +2,24 @@
 
 import asyncio
 import contextvars
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
+from packhorse.engine.attempt import current_attempt
 from packhorse.engine.context import Context, current
 from packhorse.engine.signals import Retry
 from packhorse.engine.worker import Settings
-from packhorse.errors import InvalidOption, NotInAJob, StoreFull
+from packhorse.errors import NotInAJob
 from packhorse.model import codec
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.ids import id_text
 from packhorse.model.job import State
-from packhorse.testing.faults import Delay, DropReply, DropRequest, Fail
-from packhorse.testing.worker import drain
-from tests.engine.making import SECOND, Crossing, Name, Once, Run, Tasks, job, jobs, worker
-from tests.making import new, one, put_in, state
+from packhorse.testing import run_until_idle
+from tests.engine.factories import EventName, Run, Tasks, job, jobs, worker
+from tests.factories import new, one, put_in, state
 
 TENANT = contextvars.ContextVar("TENANT", default="nobody")
 ON_LOOP_AND_IN_THREADS = pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
@@ -37,7 +36,7 @@ def on(run: Run, call: Any) -> Any:
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_a_variable_set_in_one_job_is_unset_in_the_next(memory, telemetry, heard, run):
+async def test_a_variable_set_in_one_job_is_unset_in_the_next(memory, telemetry, recorder, run):
     tasks, seen = Tasks(), []
 
     def tenant(number: int) -> None:
@@ -48,7 +47,7 @@ async def test_a_variable_set_in_one_job_is_unset_in_the_next(memory, telemetry,
     TENANT.set("of the worker")
     await put_in(memory, *jobs(20))
     async with worker(memory, tasks, telemetry, concurrency=1):
-        await heard.until(Name.DONE, 20)
+        await recorder.until(EventName.DONE, 20)
 
     assert seen == ["nobody"] * 20
     assert TENANT.get() == "of the worker"
@@ -60,17 +59,17 @@ async def test_code_outside_of_a_job_has_no_current_one():
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_code_in_a_job_knows_it(memory, telemetry, heard, run):
+async def test_code_in_a_job_knows_it(memory, telemetry, recorder, run):
     tasks, seen = Tasks(), []
 
     def look() -> None:
         ctx = current()
-        seen.append((ctx.job, ctx.task, ctx.queue, ctx.attempt, ctx.cancelled, ctx.idempotency_key, ctx.headers))
+        seen.append((ctx.job_id, ctx.task, ctx.queue, ctx.attempt, ctx.cancelled, ctx.idempotency_key, ctx.headers))
 
     tasks.task(run, name="look")(on(run, look))
     [looked] = await put_in(memory, new("look", headers=b'{"tenant":"t1"}'))
     async with worker(memory, tasks, telemetry):
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DONE)
 
     text = id_text(looked)
     assert seen == [(text, "look", "default", 1, False, text, {"correlation_id": text, "tenant": "t1"})]
@@ -78,19 +77,19 @@ async def test_code_in_a_job_knows_it(memory, telemetry, heard, run):
         current()
 
 
-async def test_many_jobs_at_once_know_each_their_own(memory, telemetry, heard):
+async def test_many_jobs_at_once_know_each_their_own(memory, telemetry, recorder):
     tasks, wrong = Tasks(), []
 
     @tasks.task()
     async def work(number: int) -> None:
         for _ in range(5):
             await asyncio.sleep(0)
-            if codec.decode(current().lease.payload) != {"number": number}:
+            if codec.decode(current_attempt().lease.payload) != {"number": number}:
                 wrong.append(number)
 
     await put_in(memory, *jobs(100))
     async with worker(memory, tasks, telemetry, concurrency=20):
-        await heard.until(Name.DONE, 100)
+        await recorder.until(EventName.DONE, 100)
 
     assert wrong == []
 
@@ -118,7 +117,7 @@ async def test_middleware_stands_around_every_attempt_the_first_outermost(memory
     tasks.task(run, name="work")(on(run, lambda: notes.append("work")))
     await put_in(memory, job("work"))
 
-    await drain(memory, tasks, middleware=[Layer("outer", notes), Layer("inner", notes)])
+    await run_until_idle(memory, tasks, middleware=[Layer("outer", notes), Layer("inner", notes)])
 
     assert notes == ["outer before work", "inner before work", "work", "inner after", "outer after"]
 
@@ -133,7 +132,7 @@ async def test_errors_pass_through_middleware(memory, run):
     tasks.task(run, name="work", attempts=1)(on(run, work))
     [failed] = await put_in(memory, job("work"))
 
-    await drain(memory, tasks, middleware=[Layer("outer", notes), Layer("inner", notes)])
+    await run_until_idle(memory, tasks, middleware=[Layer("outer", notes), Layer("inner", notes)])
 
     assert notes[2:] == ["inner saw KeyError", "outer saw KeyError"]
     assert (await one(memory, failed)).failures[-1].type == "KeyError"
@@ -145,7 +144,7 @@ async def test_middleware_that_swallows_an_error_does_not_keep_the_attempt_from_
     tasks.task(run, name="work", attempts=1)(on(run, lambda: {}["missing"]))
     [failed] = await put_in(memory, job("work"))
 
-    await drain(memory, tasks, middleware=[Layer("outer", notes), lambda ctx: suppress(Exception)])
+    await run_until_idle(memory, tasks, middleware=[Layer("outer", notes), lambda ctx: suppress(Exception)])
 
     found = await one(memory, failed)
     assert (found.state, found.failures[-1].type) == (State.DEAD, "KeyError")
@@ -166,7 +165,7 @@ async def test_middleware_may_turn_one_error_into_another(memory, run):
     tasks.task(run, name="work")(on(run, lambda: {}["missing"]))
     [again] = await put_in(memory, job("work"))
 
-    await drain(memory, tasks, middleware=[patient])
+    await run_until_idle(memory, tasks, middleware=[patient])
 
     found = await one(memory, again)
     assert (found.state, found.attempt) == (State.SCHEDULED, 1)
@@ -184,7 +183,7 @@ async def test_middleware_that_fails_fails_the_attempt_and_those_outside_see_it(
     tasks.task(run, name="work", attempts=1)(on(run, lambda: notes.append("work")))
     [failed] = await put_in(memory, job("work"))
 
-    await drain(memory, tasks, middleware=[Layer("outer", notes), broken])
+    await run_until_idle(memory, tasks, middleware=[Layer("outer", notes), broken])
 
     assert notes == ["outer before work", "outer saw LookupError"]
     assert (await one(memory, failed)).failures[-1].message == "no database"
@@ -203,154 +202,26 @@ async def test_variables_set_by_middleware_are_seen_by_the_handler(memory, run):
     tasks.task(run, name="work")(on(run, lambda: seen.append(TENANT.get())))
     await put_in(memory, new("work", headers=b'{"tenant":"t1"}'))
 
-    await drain(memory, tasks, middleware=[tenant])
+    await run_until_idle(memory, tasks, middleware=[tenant])
 
     assert seen == ["t1"]
 
 
-@ON_LOOP_AND_IN_THREADS
-async def test_progress_reaches_the_store_while_the_job_runs(live, telemetry, heard, run):
-    tasks = Tasks()
-    told, gate = asyncio.Event(), threading.Event()
-    loop = asyncio.get_running_loop()
-
-    def tell() -> None:
-        for percent in range(0, 51, 10):
-            current().progress(percent, "on the way")
-        loop.call_soon_threadsafe(told.set)
-
-    async def on_loop() -> None:
-        tell()
-        await asyncio.to_thread(gate.wait, 20)
-
-    def in_thread() -> None:
-        tell()
-        gate.wait(20)
-
-    tasks.task(run, name="work")(on_loop if run is Run.ASYNC else in_thread)
-    [running] = await put_in(live, job("work"))
-    async with worker(live, tasks, telemetry):
-        await told.wait()
-        async with asyncio.timeout(10):
-            while (await one(live, running)).progress != codec.encode({"percent": 50, "message": "on the way"}):
-                await asyncio.sleep(0.01)
-        gate.set()
-        await heard.until(Name.DONE)
-
-
-@ON_LOOP_AND_IN_THREADS
-async def test_the_last_progress_is_there_when_the_job_is_settled(live, telemetry, heard, run):
-    tasks = Tasks()
-
-    def tell(fails: bool) -> None:
-        for percent in (10, 100):
-            current().progress(percent, "told")
-        if fails:
-            raise KeyError("at the end")
-
-    async def on_loop(fails: bool) -> None:
-        tell(fails)
-
-    tasks.task(run, name="work", attempts=1)(on_loop if run is Run.ASYNC else tell)
-    ids = await put_in(live, *(job("work", fails=fails) for fails in (False, True)))
-    async with worker(live, tasks, telemetry):
-        await heard.until(Name.DONE)
-        await heard.until(Name.DEAD)
-        seen = [(await one(live, each)).progress for each in ids]
-
-    assert seen == [progress(100)] * 2
-
-
-async def test_the_last_progress_is_stored_also_after_an_outage(memory, telemetry, heard):
-    tasks, crossing = Tasks(), Crossing()
-    crossing.rules["jobs.note"] = Once(DropRequest(), DropReply())
-
-    @tasks.task()
-    async def work() -> None:
-        current().progress(100, "told")
-
-    [done] = await put_in(memory, job("work"))
-    async with worker(crossing.before(memory), tasks, telemetry):
-        await heard.until(Name.DONE)
-
-    assert (await one(memory, done)).progress == progress(100)
-    assert crossing.count("jobs.note") == 3
-
-
-async def test_a_store_that_refuses_progress_keeps_no_job_from_its_settlement(memory, telemetry, heard):
-    tasks, crossing = Tasks(), Crossing()
-    crossing.rules["jobs.note"] = lambda *args: Fail(StoreFull("no room"))
-
-    @tasks.task()
-    async def work() -> None:
-        current().progress(100, "told")
-
-    [done] = await put_in(memory, job("work"))
-    async with worker(crossing.before(memory), tasks, telemetry):
-        await heard.until(Name.DONE)
-
-    assert (await one(memory, done)).progress is None
-
-
-async def test_progress_that_is_late_on_its_way_does_not_replace_a_later_one(memory, telemetry, heard):
-    tasks, crossing = Tasks(), Crossing()
-    crossing.rules["jobs.note"] = Once(Delay(SECOND // 3))
-
-    @tasks.task()
-    async def work() -> None:
-        current().progress(10, "told")
-        while not crossing.count("jobs.note"):
-            await asyncio.sleep(0.01)
-        current().progress(100, "told")
-
-    [done] = await put_in(memory, job("work"))
-    async with worker(crossing.before(memory), tasks, telemetry):
-        await heard.until(Name.DONE)
-        await asyncio.sleep(0.4)
-
-    assert (await one(memory, done)).progress == progress(100)
-
-
-@pytest.mark.parametrize("items", [{"a": 1, "b": 2}, {1, 2}, (1, 2), range(2), b"ab"], ids=repr)
-async def test_whatever_has_a_length_can_be_tracked(memory, telemetry, heard, items):
-    tasks = Tasks()
-    tasks.task(Run.THREAD, name="work")(lambda: list(current().track(items)))
-    [done] = await put_in(memory, job("work"))
-    async with worker(memory, tasks, telemetry):
-        await heard.until(Name.DONE)
-
-    assert (await one(memory, done)).progress == progress(100, "2 of 2")
-
-
-def progress(percent: float, message: str = "told") -> bytes:
-    return codec.encode({"percent": percent, "message": message})
-
-
-async def test_progress_beyond_the_end_is_refused(memory):
-    tasks = Tasks()
-    tasks.task(Run.THREAD, name="work", dead_on=(InvalidOption,))(lambda: current().progress(101))
-    [failed] = await put_in(memory, job("work"))
-
-    await drain(memory, tasks)
-
-    assert (await one(memory, failed)).state is State.DEAD
-
-
 def effects() -> list[Any]:
-    return [Enqueue(new("next", queue="later")), Publish("news", b'"told"'), Put("kind", "key", b"[1]")]
+    return [Enqueue(new("next", queue="later")), Publish("news", b'"reported"'), Put("kind", "key", b"[1]")]
 
 
 @ON_LOOP_AND_IN_THREADS
 async def test_effects_of_an_attempt_that_works_are_written_with_its_completion(store, clock, run):
     tasks, wanted = Tasks(), effects()
-    tasks.task(run, name="work")(on(run, lambda: current().effects.extend(wanted)))
+    tasks.task(run, name="work")(on(run, lambda: current_attempt().effects.extend(wanted)))
     [done] = await put_in(store, job("work"))
 
-    await drain(store, tasks, Settings(), clock=clock)
+    await run_until_idle(store, tasks, Settings(), clock=clock)
 
     assert await state(store, done) is State.DONE
     assert await state(store, wanted[0].job.id) is State.READY
-    assert [event.data for event in await store.streams.read("news")] == [b'"told"']
+    assert [event.data for event in await store.streams.read("news")] == [b'"reported"']
     assert (await store.records.get("kind", ["key"]))[0].value == b"[1]"
 
 
@@ -359,13 +230,13 @@ async def test_effects_of_an_attempt_that_fails_are_dropped(store, clock, run):
     tasks, wanted = Tasks(), effects()
 
     def work() -> None:
-        current().effects.extend(wanted)
+        current_attempt().effects.extend(wanted)
         raise ValueError("after all")
 
     tasks.task(run, name="work", attempts=2)(on(run, work))
     [failed] = await put_in(store, job("work"))
 
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     assert await state(store, failed) is State.DEAD
     assert await state(store, wanted[0].job.id) is None
@@ -380,10 +251,10 @@ async def test_jobs_that_jobs_enqueue_are_run_too(store, clock):
     async def work(number: int) -> None:
         ran.append(number)
         if number < 5:
-            current().effects.append(Enqueue(job("work", number=number + 1)))
+            current_attempt().effects.append(Enqueue(job("work", number=number + 1)))
 
     await put_in(store, job("work", number=1))
 
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     assert ran == [1, 2, 3, 4, 5]

@@ -22,8 +22,7 @@ import packhorse
 from packhorse import App, Task
 from packhorse.engine.worker import Settings
 from packhorse.stores.contract import Store
-from packhorse.testing.clock import TurnedClock
-from packhorse.testing.worker import drain
+from packhorse.testing import TurnedClock, run_until_idle
 from tests.conftest import kinds, namespace
 
 STORES = [kind for kind in kinds() if kind in ("memory", "redis", "postgres")]
@@ -145,32 +144,32 @@ async def test_calls_and_round_trips_per_job_that_is_run_in_a_thread(kind, app, 
 
 async def processed(name: str, app: App, work: Task[[int], int], monkeypatch: pytest.MonkeyPatch) -> None:
     store = await app.store()
-    trips = counted(store, monkeypatch)
+    round_trips = counted(store, monkeypatch)
 
     async def run() -> None:
-        await drain(store, app.registry, Settings(concurrency=100), clock=app._clock)
+        await run_until_idle(store, app.registry, Settings(concurrency=100), clock=app._clock)
 
     await together(app, work)
     await run()  # to warm up
     await together(app, work)
-    trips.clear()
+    round_trips.clear()
     await measured(f"{name}.process", run)
 
-    hold(f"{name}.exchanges", trips["exchange"] / JOBS, "exchanges per job", 0 if name == "memory" else CHANCE)
-    assert set(trips) <= {"exchange", "renew", "reap", "release", "prune", "beat"}
+    hold(f"{name}.exchanges", round_trips["exchange"] / JOBS, "exchanges per job", 0 if name == "memory" else CHANCE)
+    assert set(round_trips) <= {"exchange", "renew", "reap", "release", "prune", "beat"}
 
 
 def counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each verb of the jobs is called from now on."""
-    trips: Counter[str] = Counter()
+    round_trips: Counter[str] = Counter()
 
     def counting(name: str, verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def call(*args: Any, **options: Any) -> Any:
-            trips[name] += 1
+            round_trips[name] += 1
             return await verb(*args, **options)
 
         return call
 
     for name in ("exchange", "renew", "reap", "release", "prune", "note", "watch", "get"):
         monkeypatch.setattr(store.jobs, name, counting(name, getattr(store.jobs, name)))
-    return trips
+    return round_trips

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from packhorse.engine.context import current
-from packhorse.engine.signals import Aside
+from packhorse.engine.attempt import current_attempt
+from packhorse.engine.signals import SettleAs
 from packhorse.errors import UndecodablePayload
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.effect import Publish
 from packhorse.model.job import State
 from packhorse.model.outcome import Wait
 from packhorse.model.reason import DeadReason, WaitReason
-from tests.engine.making import Name, Run, Tasks, job, worker
-from tests.making import new, one, put_in
+from tests.engine.factories import EventName, Run, Tasks, job, worker
+from tests.factories import new, one, put_in
 
 ON_LOOP_AND_IN_THREADS = pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
 
@@ -83,15 +83,15 @@ def tasks_of(calls: dict[str, Any], run: Run, **options: Any) -> Tasks:
     return tasks
 
 
-async def ran(store: Any, tasks: Tasks, telemetry: Any, heard: Any, ends: Name) -> dict[str, Any]:
+async def ran(store: Any, tasks: Tasks, telemetry: Any, recorder: Any, ends: EventName) -> dict[str, Any]:
     """Every task once, in two slots, and then one that works; answers the jobs by task."""
     names = tasks.names
     tasks.task(name="good")(good)
     ids = await put_in(store, *[job(name) for name in names])
     async with worker(store, tasks, telemetry, concurrency=2):
-        await heard.until(ends, len(names))
+        await recorder.until(ends, len(names))
         [after] = await put_in(store, job("good"))
-        await heard.until(Name.DONE, task="good")
+        await recorder.until(EventName.DONE, task="good")
     assert (await one(store, after)).state is State.DONE
     return {found.task: found for found in [await one(store, each) for each in ids]}
 
@@ -101,8 +101,8 @@ async def good() -> str:
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_whatever_a_handler_raises_is_the_failure_of_its_job_alone(live, telemetry, heard, run):
-    found = await ran(live, tasks_of(RAISING, run, attempts=1), telemetry, heard, Name.DEAD)
+async def test_whatever_a_handler_raises_is_the_failure_of_its_job_alone(live, telemetry, recorder, run):
+    found = await ran(live, tasks_of(RAISING, run, attempts=1), telemetry, recorder, EventName.DEAD)
 
     assert {each.state for each in found.values()} == {State.DEAD}
     assert {each.reason for each in found.values()} == {DeadReason.EXHAUSTED}
@@ -115,15 +115,15 @@ async def test_whatever_a_handler_raises_is_the_failure_of_its_job_alone(live, t
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_what_a_handler_raises_is_tried_again_like_any_error(memory, telemetry, heard, run):
-    found = await ran(memory, tasks_of(RAISING, run, attempts=3), telemetry, heard, Name.DEAD)
+async def test_what_a_handler_raises_is_tried_again_like_any_error(memory, telemetry, recorder, run):
+    found = await ran(memory, tasks_of(RAISING, run, attempts=3), telemetry, recorder, EventName.DEAD)
 
     assert {each.attempt for each in found.values()} == {3}
     assert {len(each.failures) for each in found.values()} == {3}
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_a_result_that_cannot_be_stored_is_a_failure_for_good(live, telemetry, heard, run):
+async def test_a_result_that_cannot_be_stored_is_a_failure_for_good(live, telemetry, recorder, run):
     circle: list[Any] = []
     circle.append(circle)
     results = {
@@ -132,15 +132,15 @@ async def test_a_result_that_cannot_be_stored_is_a_failure_for_good(live, teleme
         "inside": {"list": [1, float("inf")]},
         "surrogate": "\ud800",
         "circle": circle,
-        "oversized": "x" * (caps.RESULT + 1),
+        "oversized": "x" * (limits.RESULT + 1),
     }
 
     found = await ran(
         live,
         tasks_of({name: lambda value=value: value for name, value in results.items()}, run),
         telemetry,
-        heard,
-        Name.DEAD,
+        recorder,
+        EventName.DEAD,
     )
 
     assert {each.reason for each in found.values()} == {DeadReason.FINAL}
@@ -151,16 +151,16 @@ async def test_a_result_that_cannot_be_stored_is_a_failure_for_good(live, teleme
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_too_many_effects_are_a_failure_for_good_and_none_is_written(live, telemetry, heard, run):
+async def test_too_many_effects_are_a_failure_for_good_and_none_is_written(live, telemetry, recorder, run):
     def spread() -> None:
-        current().effects.extend([Publish("news", b"1")] * (caps.EFFECTS + 1))
+        current_attempt().effects.extend([Publish("news", b"1")] * (limits.EFFECTS + 1))
 
     def spread_and_wait() -> None:
         spread()
-        raise Aside(Wait(WaitReason.INTERVENTION))
+        raise SettleAs(Wait(WaitReason.INTERVENTION))
 
     found = await ran(
-        live, tasks_of({"spread": spread, "spread_and_wait": spread_and_wait}, run), telemetry, heard, Name.DEAD
+        live, tasks_of({"spread": spread, "spread_and_wait": spread_and_wait}, run), telemetry, recorder, EventName.DEAD
     )
 
     assert {each.reason for each in found.values()} == {DeadReason.FINAL}
@@ -169,42 +169,42 @@ async def test_too_many_effects_are_a_failure_for_good_and_none_is_written(live,
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_arguments_that_do_not_fit_are_the_failure_of_their_job_alone(memory, telemetry, heard, run):
+async def test_arguments_that_do_not_fit_are_the_failure_of_their_job_alone(memory, telemetry, recorder, run):
     tasks = tasks_of({"strict": lambda: None}, run, attempts=1)
     tasks.task(name="good")(good)
     await put_in(memory, job("strict", surplus=1), job("good"))
 
     async with worker(memory, tasks, telemetry):
-        await heard.until(Name.DEAD)
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DEAD)
+        await recorder.until(EventName.DONE)
 
-    assert heard.of(Name.DEAD)[0]["error"].type == "TypeError"
+    assert recorder.of(EventName.DEAD)[0]["error"].type == "TypeError"
 
 
-async def test_a_payload_that_is_no_object_is_dead_as_undecodable(memory, telemetry, heard):
+async def test_a_payload_that_is_no_object_is_dead_as_undecodable(memory, telemetry, recorder):
     tasks = tasks_of({"good": good}, Run.THREAD)
     await put_in(memory, new("good", payload=b"[1,2]"), new("good", payload=b"not json"))
 
     async with worker(memory, tasks, telemetry):
-        dead = await heard.until(Name.DEAD, 2)
+        dead = await recorder.until(EventName.DEAD, 2)
 
     assert {each["reason"] for each in dead} == {DeadReason.UNDECODABLE}
 
 
-async def test_a_coroutine_function_in_a_thread_is_a_failure_that_is_told(memory, telemetry, heard):
+async def test_a_coroutine_function_in_a_thread_is_a_failure_that_is_reported(memory, telemetry, recorder):
     tasks = Tasks()
     tasks.task(Run.THREAD, name="odd", attempts=1)(good)
     await put_in(memory, job("odd"))
 
     with pytest.warns(RuntimeWarning, match="never awaited"):
         async with worker(memory, tasks, telemetry):
-            dead = await heard.until(Name.DEAD)
+            dead = await recorder.until(EventName.DEAD)
 
     assert "coroutine" in dead[0]["error"].message
 
 
 @ON_LOOP_AND_IN_THREADS
-async def test_headers_that_make_no_sense_are_the_failure_of_their_job_alone(memory, telemetry, heard, run):
+async def test_headers_that_make_no_sense_are_the_failure_of_their_job_alone(memory, telemetry, recorder, run):
     def tune(policy: Any, headers: bytes) -> Any:
         if headers != b"{}":
             raise UndecodablePayload("no sense")
@@ -215,8 +215,8 @@ async def test_headers_that_make_no_sense_are_the_failure_of_their_job_alone(mem
     tasks.task(name="good", tune=tune)(good)
     [odd, _] = await put_in(memory, new("odd", headers=b"{}[]"), job("good"))
     async with worker(memory, tasks, telemetry):
-        await heard.until(Name.DEAD)
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DEAD)
+        await recorder.until(EventName.DONE)
 
     found = await one(memory, odd)
     assert (found.reason, found.attempt, ran_at_all) == (DeadReason.UNDECODABLE, 1, [])

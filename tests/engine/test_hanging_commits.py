@@ -9,8 +9,8 @@ from packhorse.engine import transactions
 from packhorse.model.job import State
 from packhorse.model.reason import DeadReason
 from packhorse.stores import open_store
-from tests.engine.making import SECOND, Name, Tasks, job, worker
-from tests.making import one, put_in
+from tests.engine.factories import SECOND, EventName, Tasks, job, worker
+from tests.factories import one, put_in
 
 
 class Session:
@@ -26,7 +26,7 @@ class Session:
     async def enter(self) -> None:
         self.begun = True
 
-    async def settle(self, settlement) -> None:
+    async def settle(self, settlement, notes, held) -> None:
         self.ending.set()
         await asyncio.Event().wait()
 
@@ -69,23 +69,23 @@ def soon(monkeypatch):
     monkeypatch.setattr(transactions, "ENDING_SECONDS", 0.1)
 
 
-async def test_a_commit_that_does_not_return_is_stopped_by_the_timeout_of_its_task(memory, telemetry, heard):
+async def test_a_commit_that_does_not_return_is_stopped_by_the_timeout_of_its_task(memory, telemetry, recorder):
     async with worker(memory, hanging(timeout=SECOND // 5), telemetry, concurrency=1):
         [bad, _] = await put_in(memory, job("commit"), job("work"))
-        await heard.until(Name.DEAD)
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DEAD)
+        await recorder.until(EventName.DONE)
 
     found = await one(memory, bad)
     assert (found.state, found.reason) == (State.DEAD, DeadReason.EXHAUSTED)
     assert "time" in found.failures[-1].type.lower() + found.failures[-1].message
 
 
-async def test_the_lease_of_a_commit_that_cannot_even_be_rolled_back_runs_out(memory, telemetry, heard):
+async def test_the_lease_of_a_commit_that_cannot_even_be_rolled_back_runs_out(memory, telemetry, recorder):
     async with worker(memory, hanging(undoes=False, timeout=SECOND // 5), telemetry, concurrency=1) as working:
         [bad, _] = await put_in(memory, job("commit"), job("work"))
-        await heard.until(Name.LEASE_LOST)
-        await heard.until(Name.DONE)
-        assert working._crew.held == {}
+        await recorder.until(EventName.LEASE_LOST)
+        await recorder.until(EventName.DONE)
+        assert working._slots.held == {}
 
     assert (await one(memory, bad)).state is State.RUNNING  # until its lease is over
 

@@ -6,12 +6,12 @@ import threading
 import pytest
 
 from packhorse.model.job import State
-from tests.engine.making import Name, Run, Tasks, job, worker
-from tests.making import one, put_in
+from tests.engine.factories import EventName, Run, Tasks, job, worker
+from tests.factories import one, put_in
 
 
 class Stubborn:
-    """A handler that does not stop before it is free, whatever it is told."""
+    """A handler that does not stop before it is free, whatever cancels it."""
 
     def __init__(self) -> None:
         self._free = threading.Event()
@@ -40,7 +40,7 @@ class Stubborn:
 
 @pytest.mark.parametrize("run", [Run.THREAD, Run.ASYNC])
 @pytest.mark.parametrize("cause", ["cancelled", "timed out"])
-async def test_the_next_of_a_lane_waits_for_one_that_does_not_stop(live, telemetry, heard, run, cause):
+async def test_the_next_of_a_lane_waits_for_one_that_does_not_stop(live, telemetry, recorder, run, cause):
     tasks, stubborn = Tasks(), Stubborn()
     timeout = 100_000 if cause == "timed out" else None
     tasks.task(run, name="stubborn", timeout=timeout)(stubborn.in_thread if run is Run.THREAD else stubborn.on_loop)
@@ -55,20 +55,20 @@ async def test_the_next_of_a_lane_waits_for_one_that_does_not_stop(live, telemet
         await stubborn.begun()
         if cause == "cancelled":
             await live.jobs.cancel([first.id])
-        await heard.until(Name.THREAD_STUCK if run is Run.THREAD else Name.ATTEMPT_STUCK)
+        await recorder.until(EventName.THREAD_STUCK if run is Run.THREAD else EventName.ATTEMPT_STUCK)
         await put_in(live, job("work"))
-        await heard.until(Name.DONE)  # the one without a lane
+        await recorder.until(EventName.DONE)  # the one without a lane
 
-        assert heard.count(Name.STARTED, "work") == 1
+        assert recorder.count(EventName.STARTED, "work") == 1
         assert (await one(live, first.id)).state is State.RUNNING
         stubborn.release()
-        await heard.until(Name.DONE, 2, task="work")
+        await recorder.until(EventName.DONE, 2, task="work")
 
     assert (await one(live, second.id)).state is State.DONE
     assert (await one(live, first.id)).state is State.DONE
 
 
-async def test_a_lane_whose_job_does_not_stop_goes_on_when_its_lease_is_lost(memory, telemetry, heard):
+async def test_a_lane_whose_job_does_not_stop_goes_on_when_its_lease_is_lost(memory, telemetry, recorder):
     tasks, stubborn = Tasks(), Stubborn()
     tasks.task(Run.THREAD, name="stubborn")(stubborn.in_thread)
     tasks.task(Run.THREAD, name="work")(lambda: None)
@@ -77,6 +77,6 @@ async def test_a_lane_whose_job_does_not_stop_goes_on_when_its_lease_is_lost(mem
         await put_in(memory, first, second)
         await stubborn.begun()
         await memory.jobs.drop([first.id])
-        await heard.until(Name.DONE, task="work")
-        await heard.until(Name.LEASE_LOST)
+        await recorder.until(EventName.DONE, task="work")
+        await recorder.until(EventName.LEASE_LOST)
         stubborn.release()

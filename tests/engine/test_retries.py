@@ -8,15 +8,15 @@ from packhorse.engine.context import current
 from packhorse.engine.policy import BACKOFF
 from packhorse.engine.signals import Cancel, Retry, Snooze
 from packhorse.model import backoff
-from packhorse.model.job import Keep, State
+from packhorse.model.job import Retention, State
 from packhorse.model.reason import DeadReason
-from packhorse.testing.worker import drain
-from tests.engine.making import SECOND, Tasks, job, jobs
-from tests.making import DAY, one, put_in, state
+from packhorse.testing import run_until_idle
+from tests.engine.factories import SECOND, Tasks, job, jobs
+from tests.factories import DAY, one, put_in, state
 
 
 class Failing:
-    """A handler that raises what it is told, one after the other, and then works."""
+    """A handler that raises what it is given, one after the other, and then works."""
 
     def __init__(self, *errors: BaseException) -> None:
         self.errors = list(errors)
@@ -38,16 +38,16 @@ def failing(*errors: BaseException, **options: Any) -> tuple[Tasks, Failing]:
 async def test_retries_come_after_one_two_and_four_seconds(store, clock):
     tasks, handler = failing(*[ValueError(f"no {number}") for number in range(3)], attempts=4)
     [failed] = await put_in(store, job("work"))
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     for delay in (1, 2, 4):
         found = await one(store, failed)
         assert (found.state, found.since) == (State.SCHEDULED, clock.now() + delay * SECOND)
         clock.turn(delay * SECOND - 1)
-        await drain(store, tasks, clock=clock)
+        await run_until_idle(store, tasks, clock=clock)
         assert await state(store, failed) is State.SCHEDULED
         clock.turn(1)
-        await drain(store, tasks, clock=clock)
+        await run_until_idle(store, tasks, clock=clock)
 
     found = await one(store, failed)
     assert handler.tries == [1, 2, 3, 4]
@@ -60,7 +60,7 @@ async def test_a_job_that_fails_at_every_try_is_dead_with_its_failures(store, cl
     )
     [failed] = await put_in(store, job("work"))
 
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     found = await one(store, failed)
     assert handler.tries == [1, 2, 3]
@@ -76,14 +76,14 @@ async def test_a_job_that_fails_at_every_try_is_dead_with_its_failures(store, cl
 async def test_retry_comes_when_it_says_and_counts(store, clock):
     tasks, handler = failing(Retry("20s"), Retry())
     [again] = await put_in(store, job("work"))
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
     assert (await one(store, again)).since == clock.now() + 20 * SECOND
 
     clock.turn(20 * SECOND)
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
     assert (await one(store, again)).since == clock.now() + 2 * SECOND
     clock.turn(2 * SECOND)
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     assert handler.tries == [1, 2, 3]
     assert await state(store, again) is State.DONE
@@ -93,13 +93,13 @@ async def test_snooze_comes_when_it_says_and_does_not_count(store, clock):
     tasks, handler = failing(*[Snooze("5m")] * 5, attempts=1)
     [later] = await put_in(store, job("work"))
     for _ in range(5):
-        await drain(store, tasks, clock=clock)
+        await run_until_idle(store, tasks, clock=clock)
         found = await one(store, later)
         assert (found.state, found.since, found.attempt) == (State.SCHEDULED, clock.now() + 300 * SECOND, 0)
         assert found.failures == ()
         clock.turn(300 * SECOND)
 
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     assert handler.tries == [1] * 6
     assert await state(store, later) is State.DONE
@@ -109,7 +109,7 @@ async def test_cancel_calls_the_job_off(store, clock):
     tasks, _ = failing(Cancel("no longer needed"))
     [called_off] = await put_in(store, job("work"))
 
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     found = await one(store, called_off)
     assert (found.state, [each.message for each in found.failures]) == (State.CANCELLED, ["no longer needed"])
@@ -119,7 +119,7 @@ async def test_what_a_task_dies_on_is_not_tried_again(store, clock):
     tasks, handler = failing(KeyError("k"), dead_on=(LookupError,))
     [failed] = await put_in(store, job("work"))
 
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     found = await one(store, failed)
     assert handler.tries == [1]
@@ -135,15 +135,15 @@ async def test_a_job_runs_by_an_alias_of_its_task(store, clock):
 
     await put_in(store, job("old-name"), job("new-name"), job("older-name"))
 
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     assert sorted(ran) == ["new-name", "old-name", "older-name"]
 
 
 async def test_as_many_done_jobs_are_kept_as_the_task_says(store, clock):
-    tasks, _ = failing(keep_done=Keep(2, DAY))
+    tasks, _ = failing(keep_done=Retention(2, DAY))
     ids = await put_in(store, *jobs(5))
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     await store.jobs.prune(100)
 
@@ -151,9 +151,9 @@ async def test_as_many_done_jobs_are_kept_as_the_task_says(store, clock):
 
 
 async def test_dead_jobs_are_kept_for_as_long_as_the_task_says(store, clock):
-    tasks, _ = failing(ValueError(), attempts=1, keep_dead=Keep(100, 60 * SECOND))
+    tasks, _ = failing(ValueError(), attempts=1, keep_dead=Retention(100, 60 * SECOND))
     [failed] = await put_in(store, job("work"))
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
     clock.turn(59 * SECOND)
     await store.jobs.prune(100)
     assert await state(store, failed) is State.DEAD
@@ -167,10 +167,10 @@ async def test_dead_jobs_are_kept_for_as_long_as_the_task_says(store, clock):
 async def test_a_replayed_job_has_all_its_tries_again(store, clock):
     tasks, handler = failing(*[ValueError()] * 3, attempts=2, backoff=backoff.constant(0))
     [failed] = await put_in(store, job("work"))
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     await store.jobs.replay([failed])
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     assert handler.tries == [1, 2, 1, 2]
     assert await state(store, failed) is State.DONE
@@ -180,11 +180,11 @@ async def test_a_replayed_job_has_all_its_tries_again(store, clock):
 async def test_a_job_that_is_due_later_runs_when_its_moment_has_come(store, clock, delay):
     tasks, handler = failing()
     [later] = await put_in(store, job("work", delay=delay))
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
     assert len(handler.tries) == (delay == 0)
 
     clock.turn(delay)
-    await drain(store, tasks, clock=clock)
+    await run_until_idle(store, tasks, clock=clock)
 
     assert handler.tries == [1]
     assert await state(store, later) is State.DONE

@@ -2,24 +2,26 @@
 
 import asyncio
 import heapq
+import os
 import random
 from typing import Any
 
 import pytest
 
-from packhorse.engine.apart import OnLoop
 from packhorse.engine.context import current
+from packhorse.engine.runners import LoopRunner
 from packhorse.engine.worker import Worker
 from packhorse.model.job import State
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
-from packhorse.testing.clock import START, TurnedClock
+from packhorse.testing.clock import START_US, TurnedClock
 from packhorse.testing.faults import Delay, DelayReply, DropReply, DropRequest, Fault, Faulty
-from tests.engine.making import SECOND, Tasks, jobs, settings
-from tests.making import found, put_in
+from tests.engine.factories import SECOND, Crossing, Tasks, job, jobs, settings
+from tests.factories import HOUR, found, put_in
 
 LEASE = 2 * SECOND
 JOBS = 300
+SEEDS = 200 if os.environ.get("PACKHORSE_TEST_LONG") else 10
 LONGEST = 3600 * SECOND
 
 
@@ -39,6 +41,14 @@ class LeapingClock(TurnedClock):
             heapq.heappop(self._moments)
         if self._moments:
             self.to(self._moments[0])
+
+
+async def turn(clock: LeapingClock) -> None:
+    """Let time pass whenever nobody has anything to do."""
+    while True:
+        for _ in range(15):
+            await asyncio.sleep(0)
+        clock.leap()
 
 
 class World:
@@ -72,33 +82,26 @@ class World:
             settings(concurrency=5, lease=LEASE, max_lost=1000),
             clock=self.clock,
             chance=self.chance.random,
-            place=OnLoop,
+            place=LoopRunner,
         )
 
     async def live(self) -> None:
         """Let the workers work until every job has ended."""
-        turning = asyncio.create_task(self.turn())
+        turning = asyncio.create_task(turn(self.clock))
         try:
             async with self.worker(), self.worker():
                 while not await self.over():
-                    assert self.clock.now() < START + LONGEST
+                    assert self.clock.now() < START_US + LONGEST
                     await self.clock.sleep(SECOND)
         finally:
             turning.cancel()
-
-    async def turn(self) -> None:
-        """Let time pass whenever nobody has anything to do."""
-        while True:
-            for _ in range(15):
-                await asyncio.sleep(0)
-            self.clock.leap()
 
     async def over(self) -> bool:
         counts = (await self.store.jobs.count())["default"]
         return sum(count for state, count in counts.items() if state.ended) == JOBS
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(SEEDS))
 async def test_every_job_is_done_and_its_effects_are_written_once(seed):
     clock = LeapingClock()
     store = open_store("sqlite:///:memory:", clock=clock)
@@ -115,3 +118,35 @@ async def test_every_job_is_done_and_its_effects_are_written_once(seed):
     assert sorted(int(event.data) for event in events) == list(range(JOBS))
     assert world.faults > 20
     await store.close()
+
+
+@pytest.mark.parametrize("before", [0, 2 * SECOND, 4 * SECOND])
+async def test_a_worker_whose_store_is_frozen_ends_within_six_seconds_after_its_grace(before):
+    clock, tasks, crossing = LeapingClock(), Tasks(), Crossing()
+    store = open_store("sqlite:///:memory:", clock=clock)
+    await store.migrate()
+    await store.open()
+    begun = asyncio.Event()
+
+    @tasks.task()
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            current().progress(50)
+
+    await put_in(store, job("work"))
+    turning = asyncio.create_task(turn(clock))
+    frozen = Faulty(store, crossing, clock=clock)
+    working = Worker(frozen, tasks, settings(grace=SECOND), clock=clock, chance=lambda: 0.5, place=LoopRunner)
+    async with asyncio.timeout(20), working:
+        await begun.wait()
+        await clock.sleep(SECOND)
+        crossing.rules["*"] = lambda *args: Delay(HOUR)
+        await clock.sleep(before)
+        stopped = clock.now()
+    turning.cancel()
+    await store.close()
+
+    assert clock.now() - stopped < 7 * SECOND

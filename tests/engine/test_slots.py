@@ -5,11 +5,23 @@ import threading
 
 import pytest
 
-from packhorse.engine import feeder
+from packhorse.engine import shares
 from packhorse.errors import InvalidOption
 from packhorse.model.job import State
-from tests.engine.making import Crossing, Gate, Inside, Name, Run, Tasks, job, jobs, lease_ahead, settings, worker
-from tests.making import SECOND, one, put_in, states
+from tests.engine.factories import (
+    Crossing,
+    EventName,
+    Gate,
+    Inside,
+    Run,
+    Tasks,
+    job,
+    jobs,
+    lease_ahead,
+    settings,
+    worker,
+)
+from tests.factories import SECOND, one, put_in, states
 
 
 class Mixed:
@@ -33,31 +45,31 @@ class Mixed:
 @pytest.mark.parametrize("concurrency", [1, 3, 8])
 @pytest.mark.parametrize("kinds", [["async"], ["thread"], ["async", "thread"]], ids="+".join)
 async def test_no_more_jobs_run_at_once_than_there_are_slots_and_all_slots_are_used(
-    memory, telemetry, heard, kinds, concurrency
+    memory, telemetry, recorder, kinds, concurrency
 ):
     mixed = Mixed()
     await put_in(memory, *[job(kinds[number % len(kinds)], number=number) for number in range(80)])
     async with worker(memory, mixed.tasks, telemetry, concurrency=concurrency) as working:
         lease_ahead(working)
-        await heard.until(Name.DONE, 80)
+        await recorder.until(EventName.DONE, 80)
 
     assert mixed.both.most == concurrency
 
 
-async def test_jobs_on_the_loop_get_their_turn_among_many_in_threads(memory, telemetry, heard):
+async def test_jobs_on_the_loop_get_their_turn_among_many_in_threads(memory, telemetry, recorder):
     mixed = Mixed()
     await put_in(memory, *jobs(200, "thread"))
     async with worker(memory, mixed.tasks, telemetry, concurrency=2) as working:
         lease_ahead(working)
-        await heard.until(Name.DONE, 10, task="thread")
+        await recorder.until(EventName.DONE, 10, task="thread")
         await put_in(memory, job("async", number=0, priority=1))
-        await heard.until(Name.DONE, task="async")
-        assert heard.count(Name.DONE, "thread") < 200
-        await heard.until(Name.DONE, 200, task="thread")
+        await recorder.until(EventName.DONE, task="async")
+        assert recorder.count(EventName.DONE, "thread") < 200
+        await recorder.until(EventName.DONE, 200, task="thread")
 
 
 @pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
-async def test_slots_of_a_queue_bound_what_runs_of_it(live, telemetry, heard, run):
+async def test_slots_of_a_queue_bound_what_runs_of_it(live, telemetry, recorder, run):
     tasks, bounded, free, pause = Tasks(), Inside(), Inside(), threading.Event()
 
     def work(number: int, which: str) -> None:
@@ -70,29 +82,33 @@ async def test_slots_of_a_queue_bound_what_runs_of_it(live, telemetry, heard, ru
 
     tasks.task(run, name="work")(on_loop if run is Run.ASYNC else work)
     await put_in(live, *jobs(20, queue="bounded", which="bounded"), *jobs(20, queue="free", which="free"))
-    async with worker(live, tasks, telemetry, queues={"bounded": 10, "free": 1}, slots={"bounded": 2}, concurrency=6):
-        await heard.until(Name.DONE, 40)
+    async with worker(
+        live, tasks, telemetry, queues={"bounded": 10, "free": 1}, queue_concurrency={"bounded": 2}, concurrency=6
+    ):
+        await recorder.until(EventName.DONE, 40)
 
     assert bounded.most == 2
     assert free.most > 2
 
 
-async def test_a_queue_whose_slots_are_taken_is_not_asked_again_and_again(live, telemetry, heard):
+async def test_a_queue_whose_slots_are_taken_is_not_asked_again_and_again(live, telemetry, recorder):
     tasks, gate, crossing = Tasks(), Gate(), Crossing()
     tasks.task(name="work")(gate)
     await put_in(live, *jobs(10, queue="bounded"))
-    async with worker(crossing.before(live), tasks, telemetry, queues={"bounded": 1, "empty": 1}, slots={"bounded": 1}):
-        await heard.until(Name.STARTED)
+    async with worker(
+        crossing.before(live), tasks, telemetry, queues={"bounded": 1, "empty": 1}, queue_concurrency={"bounded": 1}
+    ):
+        await recorder.until(EventName.STARTED)
         before = crossing.count("jobs.exchange")
         await asyncio.sleep(0.3)
         assert crossing.count("jobs.exchange") - before <= 5
         gate.open()
-        await heard.until(Name.DONE, 10)
+        await recorder.until(EventName.DONE, 10)
 
     assert gate.most == 1
 
 
-async def test_a_paused_queue_with_ready_and_due_jobs_is_not_asked_again_and_again(live, telemetry, heard):
+async def test_a_paused_queue_with_ready_and_due_jobs_is_not_asked_again_and_again(live, telemetry, recorder):
     tasks, crossing = Tasks(), Crossing()
     tasks.task(name="work")(nothing)
     await live.queues.pause(["default"])
@@ -100,50 +116,50 @@ async def test_a_paused_queue_with_ready_and_due_jobs_is_not_asked_again_and_aga
     async with worker(crossing.before(live), tasks, telemetry):
         await asyncio.sleep(0.5)
         assert crossing.count("jobs.exchange") <= 8
-        assert heard.count(Name.STARTED) == 0
+        assert recorder.count(EventName.STARTED) == 0
         await live.queues.resume(["default"])
-        await heard.until(Name.DONE, 20)
+        await recorder.until(EventName.DONE, 20)
 
 
-async def test_no_more_is_leased_than_runs_while_jobs_are_not_known_to_be_short(live, telemetry, heard):
+async def test_no_more_is_leased_than_runs_while_jobs_are_not_known_to_be_short(live, telemetry, recorder):
     tasks, gate = Tasks(), Gate()
     tasks.task(name="work")(gate)
     ids = await put_in(live, *jobs(20))
     async with worker(live, tasks, telemetry, concurrency=4):
-        await heard.until(Name.STARTED, 4)
+        await recorder.until(EventName.STARTED, 4)
         assert sorted(await states(live, *ids)) == [State.READY] * 16 + [State.RUNNING] * 4
         gate.open()
-        await heard.until(Name.DONE, 20)
+        await recorder.until(EventName.DONE, 20)
 
 
-async def test_more_is_leased_than_runs_once_jobs_are_known_to_be_short(live, telemetry, heard, monkeypatch):
-    monkeypatch.setattr(feeder, "SHORT", 10 * SECOND)  # a busy machine makes any job long
+async def test_more_is_leased_than_runs_once_jobs_are_known_to_be_short(live, telemetry, recorder, monkeypatch):
+    monkeypatch.setattr(shares, "PREFETCH_MAX_MEAN_US", 10 * SECOND)  # a busy machine makes any job long
     tasks, gate, crossing = Tasks(), Gate(), Crossing()
     tasks.task(name="quick")(nothing)
     tasks.task(name="slow")(gate)
     await put_in(live, *jobs(400, "quick"))
     async with worker(crossing.before(live), tasks, telemetry, concurrency=10):
-        await heard.until(Name.DONE, 400)
+        await recorder.until(EventName.DONE, 400)
         assert crossing.count("jobs.exchange") < 100
         ids = await put_in(live, *jobs(12, "slow"))
-        await heard.until(Name.STARTED, 10, task="slow")
+        await recorder.until(EventName.STARTED, 10, task="slow")
         assert (await states(live, *ids)).count(State.RUNNING) > 10
         gate.open()
-        await heard.until(Name.DONE, 12, task="slow")
+        await recorder.until(EventName.DONE, 12, task="slow")
 
 
 @pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
-async def test_what_is_in_hand_is_handed_back_uncharged_when_the_worker_stops(live, telemetry, heard, run):
+async def test_what_is_in_hand_is_handed_back_uncharged_when_the_worker_stops(live, telemetry, recorder, run):
     tasks, gate, wait = Tasks(), Gate(), threading.Event()
     tasks.task(run, name="work")(gate if run is Run.ASYNC else lambda number: wait.wait(20))
     ids = await put_in(live, *jobs(20))
     async with worker(live, tasks, telemetry, concurrency=3) as working:
         lease_ahead(working)
-        await heard.until(Name.STARTED, 3)
+        await recorder.until(EventName.STARTED, 3)
         assert set(await states(live, *ids)) == {State.RUNNING}
 
         async def end() -> None:
-            await heard.until(Name.HANDED_BACK, 17)
+            await recorder.until(EventName.HANDED_BACK, 17)
             gate.open()
             wait.set()
 
@@ -152,43 +168,50 @@ async def test_what_is_in_hand_is_handed_back_uncharged_when_the_worker_stops(li
     await ending
     found = [await one(live, each) for each in ids]
     assert sorted((each.state, each.attempt) for each in found) == [(State.DONE, 1)] * 3 + [(State.READY, 0)] * 17
-    assert heard.count(Name.HANDED_BACK) == 17
-    assert heard.count(Name.STARTED) == 3
+    assert recorder.count(EventName.HANDED_BACK) == 17
+    assert recorder.count(EventName.STARTED) == 3
 
 
 @pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
-async def test_what_is_in_hand_goes_to_other_workers_when_what_runs_turns_out_to_be_long(memory, telemetry, heard, run):
+async def test_what_is_in_hand_goes_to_other_workers_when_what_runs_turns_out_to_be_long(
+    memory, telemetry, recorder, run
+):
     tasks, gate, wait = Tasks(), Gate(), threading.Event()
     tasks.task(run, name="long")(gate if run is Run.ASYNC else lambda number: wait.wait(20))
     tasks.task(name="work")(nothing)
     await put_in(memory, *jobs(2, "long"), *jobs(10))
     async with worker(memory, tasks, telemetry, concurrency=2) as first:
         lease_ahead(first)
-        await heard.until(Name.STARTED, 2)
+        await recorder.until(EventName.STARTED, 2)
         async with worker(memory, tasks, telemetry, concurrency=2):
-            await heard.until(Name.DONE, 10, task="work")
+            await recorder.until(EventName.DONE, 10, task="work")
         gate.open()
         wait.set()
-        await heard.until(Name.DONE, 2, task="long")
+        await recorder.until(EventName.DONE, 2, task="long")
 
-    assert heard.count(Name.HANDED_BACK) >= 10
+    assert recorder.count(EventName.HANDED_BACK) >= 10
 
 
-async def test_a_worker_with_more_slots_than_one_ask_carries_fills_them_all(memory, telemetry, heard):
+async def test_a_worker_with_more_slots_than_one_ask_carries_fills_them_all(memory, telemetry, recorder):
     tasks, gate = Tasks(), Gate()
     tasks.task(name="work")(gate)
     for _ in range(2):
         await put_in(memory, *jobs(350))
-    async with worker(memory, tasks, telemetry, concurrency=700, slots={"default": 650}):
-        await heard.until(Name.STARTED, 650)
+    async with worker(memory, tasks, telemetry, concurrency=700, queue_concurrency={"default": 650}):
+        await recorder.until(EventName.STARTED, 650)
         assert gate.now == 650
         gate.open()
-        await heard.until(Name.DONE, 700)
+        await recorder.until(EventName.DONE, 700)
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"concurrency": 0}, {"concurrency": 3, "slots": {"a": 4}}, {"slots": {"a": 0}}, {"max_lost": 0}],
+    [
+        {"concurrency": 0},
+        {"concurrency": 3, "queue_concurrency": {"a": 4}},
+        {"queue_concurrency": {"a": 0}},
+        {"max_lost": 0},
+    ],
     ids=str,
 )
 def test_wrong_settings_are_refused(options):

@@ -10,14 +10,29 @@ from pathlib import Path
 
 import pytest
 
+from packhorse.engine.attempt import current_attempt
 from packhorse.engine.context import current
 from packhorse.engine.judge import Cause
+from packhorse.engine.parked_claim import again
 from packhorse.errors import ConfigError
 from packhorse.model.job import State
 from packhorse.stores.contract import Store
 from packhorse.testing.faults import Delay, DelayReply, DropRequest
-from tests.engine.making import SECOND, Crossing, Gate, Heard, Inside, Name, Run, Tasks, job, jobs, worker
-from tests.making import one, put_in, states
+from tests.engine.factories import (
+    SECOND,
+    Crossing,
+    EventName,
+    EventRecorder,
+    Gate,
+    Inside,
+    Once,
+    Run,
+    Tasks,
+    job,
+    jobs,
+    worker,
+)
+from tests.factories import one, put_in, states
 
 LONG = 600 * SECOND
 
@@ -27,19 +42,19 @@ async def standings(store: Store, ids: list[bytes]) -> set[tuple[State, int, int
     return {(each.state, each.attempt, each.lost) for each in [await one(store, job) for job in ids]}
 
 
-async def test_what_runs_may_end_within_the_grace(live, telemetry, heard):
+async def test_what_runs_may_end_within_the_grace(live, telemetry, recorder):
     tasks, gate = Tasks(), Gate()
     tasks.task(name="work")(gate)
     ids = await put_in(live, *jobs(10))
     async with worker(live, tasks, telemetry, grace=LONG):
-        await heard.until(Name.STARTED, 10)
-        opening = asyncio.create_task(open_when(heard, Name.WORKER_STOPPING, gate))
+        await recorder.until(EventName.STARTED, 10)
+        opening = asyncio.create_task(open_when(recorder, EventName.WORKER_STOPPING, gate))
 
     await opening
     assert await standings(live, ids) == {(State.DONE, 1, 0)}
 
 
-async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_uncharged(live, telemetry, heard):
+async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_uncharged(live, telemetry, recorder):
     tasks, seen = Tasks(), []
 
     @tasks.task()
@@ -48,22 +63,22 @@ async def test_what_does_not_end_within_the_grace_is_stopped_and_handed_back_unc
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            seen.append(current().stopped)
+            seen.append(current_attempt().stop_cause)
             raise
 
     ids = await put_in(live, *jobs(10))
     async with worker(live, tasks, telemetry, grace=200_000):
-        await heard.until(Name.STARTED, 10)
+        await recorder.until(EventName.STARTED, 10)
         begun = time.monotonic()
 
     assert time.monotonic() - begun < 0.2 + 1
     assert seen == [Cause.SHUTDOWN] * 10
     assert await standings(live, ids) == {(State.READY, 0, 0)}
-    assert heard.count(Name.HANDED_BACK) == 10
+    assert recorder.count(EventName.HANDED_BACK) == 10
     assert await live.streams.read("news") == []
 
 
-async def test_a_worker_ends_soon_after_its_grace_whatever_its_handlers_do(live, telemetry, heard):
+async def test_a_worker_ends_soon_after_its_grace_whatever_its_handlers_do(live, telemetry, recorder):
     tasks, gate, free = Tasks(), threading.Event(), asyncio.Event()
     tasks.task(Run.THREAD, name="thread")(lambda: gate.wait(20))
 
@@ -78,7 +93,7 @@ async def test_a_worker_ends_soon_after_its_grace_whatever_its_handlers_do(live,
     ids = await put_in(live, job("thread"), job("stubborn"))
     working = worker(live, tasks, telemetry, grace=100_000)
     async with working:
-        await heard.until(Name.STARTED, 2)
+        await recorder.until(EventName.STARTED, 2)
         begun = time.monotonic()
     took = time.monotonic() - begun
 
@@ -88,15 +103,15 @@ async def test_a_worker_ends_soon_after_its_grace_whatever_its_handlers_do(live,
     assert await standings(live, ids) == {(State.READY, 0, 0)}
 
 
-async def test_said_again_the_worker_stops_without_waiting(memory, telemetry, heard):
+async def test_a_second_stop_ends_the_worker_without_waiting(memory, telemetry, recorder):
     tasks = Tasks()
     tasks.task(name="work")(asyncio.Event().wait)
     ids = await put_in(memory, job("work"))
     working = worker(memory, tasks, telemetry, grace=LONG)
     running = asyncio.create_task(working.run())
-    await heard.until(Name.STARTED)
+    await recorder.until(EventName.STARTED)
     working.stop()
-    await heard.until(Name.WORKER_STOPPING)
+    await recorder.until(EventName.WORKER_STOPPING)
     assert working.stopping
 
     working.stop()
@@ -105,15 +120,15 @@ async def test_said_again_the_worker_stops_without_waiting(memory, telemetry, he
     assert await standings(memory, ids) == {(State.READY, 0, 0)}
 
 
-async def test_a_signal_stops_the_worker_and_a_second_one_stops_it_now(memory, telemetry, heard):
+async def test_a_signal_stops_the_worker_and_a_second_one_stops_it_now(memory, telemetry, recorder):
     tasks = Tasks()
     tasks.task(name="work")(asyncio.Event().wait)
     ids = await put_in(memory, job("work"))
     running = asyncio.create_task(worker(memory, tasks, telemetry, grace=LONG).run())
-    await heard.until(Name.STARTED)
+    await recorder.until(EventName.STARTED)
 
     os.kill(os.getpid(), signal.SIGTERM)
-    await heard.until(Name.WORKER_STOPPING)
+    await recorder.until(EventName.WORKER_STOPPING)
     os.kill(os.getpid(), signal.SIGINT)
     await asyncio.wait_for(running, 5)
 
@@ -121,7 +136,7 @@ async def test_a_signal_stops_the_worker_and_a_second_one_stops_it_now(memory, t
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-async def test_a_worker_told_to_stop_before_it_began_takes_nothing(memory, telemetry, heard):
+async def test_a_worker_asked_to_stop_before_it_began_takes_nothing(memory, telemetry, recorder):
     tasks = Tasks()
     tasks.task(name="work")(nothing)
     ids = await put_in(memory, *jobs(3))
@@ -133,7 +148,7 @@ async def test_a_worker_told_to_stop_before_it_began_takes_nothing(memory, telem
     assert await standings(memory, ids) == {(State.READY, 0, 0)}
 
 
-async def test_no_job_begins_once_the_worker_stops_not_even_one_that_was_just_leased(memory, telemetry, heard):
+async def test_no_job_begins_once_the_worker_stops_not_even_one_that_was_just_leased(memory, telemetry, recorder):
     tasks, crossing = Tasks(), Crossing()
     tasks.task(name="work")(nothing)
     crossing.rules["jobs.exchange"] = lambda settlements, ask=None: DelayReply(100_000) if ask else None
@@ -144,17 +159,17 @@ async def test_no_job_begins_once_the_worker_stops_not_even_one_that_was_just_le
                 await asyncio.sleep(0.001)
         working.stop()
 
-    assert heard.count(Name.STARTED) == 0
-    assert heard.count(Name.HANDED_BACK) == 5
+    assert recorder.count(EventName.STARTED) == 0
+    assert recorder.count(EventName.HANDED_BACK) == 5
     assert await standings(memory, ids) == {(State.READY, 0, 0)}
 
 
-async def test_a_worker_whose_store_is_away_ends_all_the_same(memory, telemetry, heard):
+async def test_a_worker_whose_store_is_away_ends_all_the_same(memory, telemetry, recorder):
     tasks, gate, crossing = Tasks(), Gate(), Crossing()
     tasks.task(name="work")(gate)
     await put_in(memory, *jobs(3))
     async with worker(crossing.before(memory), tasks, telemetry, grace=100_000):
-        await heard.until(Name.STARTED, 3)
+        await recorder.until(EventName.STARTED, 3)
         crossing.rules["*"] = lambda *args, **options: DropRequest()
         gate.open()
         begun = time.monotonic()
@@ -162,36 +177,36 @@ async def test_a_worker_whose_store_is_away_ends_all_the_same(memory, telemetry,
     assert time.monotonic() - begun < 0.1 + 1.9
 
 
-async def test_an_error_beside_the_worker_ends_it_too(memory, telemetry, heard):
+async def test_an_error_beside_the_worker_ends_it_too(memory, telemetry, recorder):
     tasks = Tasks()
     tasks.task(name="work")(asyncio.Event().wait)
     ids = await put_in(memory, job("work"))
 
     async def fail_beside() -> None:
         async with worker(memory, tasks, telemetry, grace=0):
-            await heard.until(Name.STARTED)
+            await recorder.until(EventName.STARTED)
             raise LookupError
 
     with pytest.raises(LookupError):
         await fail_beside()
 
     assert await standings(memory, ids) == {(State.READY, 0, 0)}
-    assert heard.count(Name.WORKER_STOPPED) == 1
+    assert recorder.count(EventName.WORKER_STOPPED) == 1
 
 
-async def test_a_worker_that_is_cancelled_ends_like_one_that_is_stopped(memory, telemetry, heard):
+async def test_a_worker_that_is_cancelled_ends_like_one_that_is_stopped(memory, telemetry, recorder):
     tasks = Tasks()
     tasks.task(name="work")(asyncio.Event().wait)
     ids = await put_in(memory, job("work"))
     running = asyncio.create_task(worker(memory, tasks, telemetry, grace=50_000).run())
-    await heard.until(Name.STARTED)
+    await recorder.until(EventName.STARTED)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 5)
 
     assert await standings(memory, ids) == {(State.READY, 0, 0)}
-    assert heard.count(Name.WORKER_STOPPED) == 1
+    assert recorder.count(EventName.WORKER_STOPPED) == 1
 
 
 async def test_a_worker_has_one_life(memory):
@@ -199,7 +214,7 @@ async def test_a_worker_has_one_life(memory):
     async with working:
         pass
 
-    with pytest.raises(ConfigError, match="make a new one"):
+    with pytest.raises(ConfigError, match="create a new one"):
         await working.run()
 
 
@@ -212,7 +227,7 @@ async def test_a_task_for_child_processes_needs_to_say_where_it_is(memory):
 
 
 @pytest.mark.parametrize("run", [Run.ASYNC, Run.THREAD])
-async def test_a_worker_whose_loop_ends_under_it_hands_back_what_runs(live, telemetry, heard, run):
+async def test_a_worker_whose_loop_ends_under_it_hands_back_what_runs(live, telemetry, recorder, run):
     tasks, hold = Tasks(), threading.Event()
 
     async def on_loop(number: int) -> None:
@@ -222,13 +237,13 @@ async def test_a_worker_whose_loop_ends_under_it_hands_back_what_runs(live, tele
     ids = await put_in(live, *jobs(6))
     working = worker(live, tasks, telemetry, concurrency=3, grace=100_000)
     running = asyncio.create_task(working.run())
-    await heard.until(Name.STARTED, 3)
+    await recorder.until(EventName.STARTED, 3)
 
     await cancel_all_tasks()
     hold.set()
 
     assert running.cancelled()
-    assert heard.count(Name.WORKER_STOPPED)
+    assert recorder.count(EventName.WORKER_STOPPED)
     assert await standings(live, ids) == {(State.READY, 0, 0)}
 
 
@@ -240,15 +255,33 @@ async def cancel_all_tasks() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-async def test_a_worker_that_is_cancelled_while_it_stops_hands_back_what_runs(memory, telemetry, heard):
+async def test_an_ask_whose_answer_is_missed_as_the_loop_ends_is_made_again_as_a_repeat(memory, telemetry, recorder):
+    tasks, crossing = Tasks(), Crossing()
+    tasks.task(name="work")(nothing)
+    crossing.rules["jobs.exchange"] = Once(DelayReply(LONG))
+    ids = await put_in(memory, *jobs(3))
+    running = asyncio.create_task(worker(crossing.before(memory), tasks, telemetry).run())
+    async with asyncio.timeout(10):
+        while await standings(memory, ids) != {(State.RUNNING, 1, 0)}:
+            await asyncio.sleep(0.001)
+
+    await cancel_all_tasks()
+
+    assert running.cancelled()
+    first, *others = [args[1] for name, args in crossing.calls if name == "jobs.exchange" and args[1:] and args[1]]
+    assert others == [again(first)]
+    assert await standings(memory, ids) == {(State.READY, 0, 0)}
+
+
+async def test_a_worker_that_is_cancelled_while_it_stops_hands_back_what_runs(memory, telemetry, recorder):
     tasks = Tasks()
     tasks.task(name="work")(asyncio.Event().wait)
     ids = await put_in(memory, job("work"))
     working = worker(memory, tasks, telemetry, grace=LONG)
     running = asyncio.create_task(working.run())
-    await heard.until(Name.STARTED)
+    await recorder.until(EventName.STARTED)
     working.stop()
-    await heard.until(Name.WORKER_STOPPING)
+    await recorder.until(EventName.WORKER_STOPPING)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -257,12 +290,12 @@ async def test_a_worker_that_is_cancelled_while_it_stops_hands_back_what_runs(me
     assert await standings(memory, ids) == {(State.READY, 0, 0)}
 
 
-async def test_what_is_handed_back_reaches_a_store_that_answers_slowly(memory, telemetry, heard):
+async def test_what_is_handed_back_reaches_a_store_that_answers_slowly(memory, telemetry, recorder):
     tasks, crossing = Tasks(), Crossing()
     tasks.task(name="work")(asyncio.Event().wait)
     ids = await put_in(memory, job("work"))
     async with worker(crossing.before(memory), tasks, telemetry, grace=50_000):
-        await heard.until(Name.STARTED)
+        await recorder.until(EventName.STARTED)
         crossing.rules["jobs.exchange"] = lambda *args: Delay(SECOND)
 
     assert await standings(memory, ids) == {(State.READY, 0, 0)}
@@ -271,16 +304,16 @@ async def test_what_is_handed_back_reaches_a_store_that_answers_slowly(memory, t
 LIVES = 12
 
 
-async def test_nothing_is_left_behind(live, telemetry, heard):
+async def test_nothing_is_left_behind(live, telemetry, recorder):
     tasks = Tasks()
     tasks.task(name="work")(nothing)
     tasks.task(Run.THREAD, name="thread")(lambda number: None)
 
     async def life() -> None:
-        before = heard.count(Name.DONE)
+        before = recorder.count(EventName.DONE)
         await put_in(live, *jobs(20), *jobs(20, "thread"))
         async with worker(live, tasks, telemetry):
-            await heard.until(Name.DONE, before + 40)
+            await recorder.until(EventName.DONE, before + 40)
 
     await life()
     running, files = asyncio.all_tasks(), descriptors()
@@ -290,7 +323,7 @@ async def test_nothing_is_left_behind(live, telemetry, heard):
     await asyncio.sleep(0)
     for thread in threading.enumerate():
         if thread.name.startswith("packhorse-thread"):
-            thread.join(5)  # it was told to end, and is not waited for by the worker
+            thread.join(5)  # it was asked to end, and is not waited for by the worker
 
     assert asyncio.all_tasks() <= running
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("packhorse-thread")] == []
@@ -298,7 +331,7 @@ async def test_nothing_is_left_behind(live, telemetry, heard):
     assert descriptors() < files + LIVES  # the pool of a store may have grown, but not by one for each life
 
 
-async def test_workers_that_are_replaced_under_load_lose_nothing(live, telemetry, heard):
+async def test_workers_that_are_replaced_under_load_lose_nothing(live, telemetry, recorder):
     tasks, inside = Tasks(), Inside()
 
     @tasks.task()
@@ -310,9 +343,9 @@ async def test_workers_that_are_replaced_under_load_lose_nothing(live, telemetry
     ids = await put_in(live, *jobs(200))
     for part in (40, 80, 120):
         async with worker(live, tasks, telemetry, concurrency=8):
-            await heard.until(Name.DONE, part)
+            await recorder.until(EventName.DONE, part)
     async with worker(live, tasks, telemetry, concurrency=8), worker(live, tasks, telemetry, concurrency=8):
-        await heard.until(Name.DONE, 200)
+        await recorder.until(EventName.DONE, 200)
 
     assert await standings(live, ids) == {(State.DONE, 1, 0)}
     assert sorted(int(event.data) for event in await live.streams.read("ran", limit=1000)) == list(range(200))
@@ -323,8 +356,8 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def open_when(heard: Heard, name: Name, gate: Gate) -> None:
-    await heard.until(name)
+async def open_when(recorder: EventRecorder, name: EventName, gate: Gate) -> None:
+    await recorder.until(name)
     gate.open()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from packhorse.engine.attempt import current_attempt
 from packhorse.engine.context import current
 from packhorse.engine.registry import Entry
 from packhorse.engine.tx import FROM_STORE
@@ -15,12 +16,12 @@ from packhorse.model.effect import Put
 from packhorse.model.job import State
 from packhorse.model.lease import Verdict
 from packhorse.stores.contract import Store
-from packhorse.testing.faults import DropReply, DropRequest, Fail
+from packhorse.testing.faults import DropReply, DropRequest, RaiseError
 from tests import business
 from tests.business import TABLE, rows
-from tests.engine.making import SECOND, Crossing, Name, Once, Run, Tasks, job, jobs, lost, worker
+from tests.engine.factories import SECOND, Crossing, EventName, Once, Run, Tasks, job, jobs, lost, worker
 from tests.engine.test_losses import taken_over
-from tests.making import Done, Held, end, new, one, put_in, state, states
+from tests.factories import Done, Held, end, new, one, put_in, state, states
 
 WAYS = [Run.ASYNC, Run.THREAD]
 
@@ -72,7 +73,7 @@ async def writes(kind: str) -> Writes:
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_what_was_written_the_result_and_the_effects_are_there_together(live, writes, telemetry, heard, run):
+async def test_what_was_written_the_result_and_the_effects_are_there_together(live, writes, telemetry, recorder, run):
     follow_up = new(queue="later")
 
     def more() -> None:
@@ -82,26 +83,26 @@ async def test_what_was_written_the_result_and_the_effects_are_there_together(li
     writes.task(run, more)
     [held] = await put_in(live, job("work", number=7))
     async with worker(live, writes.tasks, telemetry) as working:
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DONE)
         await working.idle()
 
     assert (await one(live, held)).result == b'"written"'
     assert await rows(live) == [7]
     assert await state(live, follow_up.id) is State.READY
     assert len(await live.streams.read("news")) == 1
-    assert heard.of(Name.DONE)[0]["duration"] > 0
+    assert recorder.of(EventName.DONE)[0]["duration"] > 0
 
 
 @pytest.mark.parametrize("run", WAYS)
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_job_that_was_lost_before_is_recorded_outside_its_transaction(
-    live, writes, telemetry, heard, run, times
+    live, writes, telemetry, recorder, run, times
 ):
     crossing = Crossing()
     writes.task(run)
     [held] = await lost(live, times, "work")
     async with worker(crossing.before(live), writes.tasks, telemetry, queues={"lost": 1}):
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DONE)
 
     settled = [it for name, args in crossing.calls if name == "jobs.exchange" for it in args[0]]
     assert [it.lease.id for it in settled if isinstance(it.outcome, Held)] == [held]
@@ -109,7 +110,7 @@ async def test_a_job_that_was_lost_before_is_recorded_outside_its_transaction(
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_a_failed_try_leaves_nothing_and_the_next_one_writes(live, writes, telemetry, heard, run):
+async def test_a_failed_try_leaves_nothing_and_the_next_one_writes(live, writes, telemetry, recorder, run):
     def fail_once() -> None:
         current().publish("news", b"%d" % current().attempt)
         if current().attempt == 1:
@@ -118,8 +119,8 @@ async def test_a_failed_try_leaves_nothing_and_the_next_one_writes(live, writes,
     writes.task(run, fail_once)
     [held] = await put_in(live, job("work"))
     async with worker(live, writes.tasks, telemetry):
-        await heard.until(Name.AGAIN)
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.RETRYING)
+        await recorder.until(EventName.DONE)
 
     assert await rows(live) == [1]
     assert [event.data for event in await live.streams.read("news")] == [b"2"]
@@ -127,31 +128,31 @@ async def test_a_failed_try_leaves_nothing_and_the_next_one_writes(live, writes,
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_a_job_that_dies_leaves_nothing(live, writes, telemetry, heard, run):
+async def test_a_job_that_dies_leaves_nothing(live, writes, telemetry, recorder, run):
     def fail() -> None:
         raise ValueError("no")
 
     writes.task(run, fail, attempts=2)
     await put_in(live, *jobs(5))
     async with worker(live, writes.tasks, telemetry):
-        await heard.until(Name.DEAD, 5)
+        await recorder.until(EventName.DEAD, 5)
 
     assert await rows(live) == []
 
 
-async def test_a_cancelled_attempt_is_rolled_back(live, writes, telemetry, heard):
+async def test_a_cancelled_attempt_is_rolled_back(live, writes, telemetry, recorder):
     writes.task(Run.ASYNC, asyncio.Event().wait)
     [held] = await put_in(live, job("work"))
     async with worker(live, writes.tasks, telemetry, lease=3 * SECOND):
         await writes.wrote.wait()
         await live.jobs.cancel([held])
-        await heard.until(Name.CANCELLED)
+        await recorder.until(EventName.CANCELLED)
 
     assert await rows(live) == []
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_an_attempt_that_runs_out_of_time_is_rolled_back_before_it_stops(live, writes, telemetry, heard, run):
+async def test_an_attempt_that_runs_out_of_time_is_rolled_back_before_it_stops(live, writes, telemetry, recorder, run):
     tried: list[BaseException] = []
 
     def slow() -> Any:
@@ -172,15 +173,15 @@ async def test_an_attempt_that_runs_out_of_time_is_rolled_back_before_it_stops(l
     writes.task(run, slow, timeout=SECOND // 5)
     [held] = await put_in(live, job("work"))
     async with worker(live, writes.tasks, telemetry):
-        await heard.until(Name.AGAIN)
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.RETRYING)
+        await recorder.until(EventName.DONE)
 
     assert (await rows(live), (await one(live, held)).attempt) == ([1], 2)
     assert len(tried) == (run is Run.THREAD)
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_an_attempt_whose_lease_was_lost_writes_nothing(live, writes, telemetry, heard, run, kind):
+async def test_an_attempt_whose_lease_was_lost_writes_nothing(live, writes, telemetry, recorder, run, kind):
     tasks, crossing = writes.tasks, Crossing()
     crossing.rules["jobs.renew"] = lambda *_: DropRequest()  # so nobody tells the attempt
     go, gate = asyncio.Event(), threading.Event()
@@ -196,19 +197,19 @@ async def test_an_attempt_whose_lease_was_lost_writes_nothing(live, writes, tele
     tasks.task(run, name="work", transaction=FROM_STORE)(on_loop if run is Run.ASYNC else in_thread)
     [held] = await put_in(live, job("work"))
     async with worker(crossing.before(live), tasks, telemetry):
-        await heard.until(Name.STARTED)
+        await recorder.until(EventName.STARTED)
         lease = await taken_over(live, held, "work")
         gate.set()
         go.set()
-        await heard.until(Name.ROLLED_BACK)
-        await heard.until(Name.LEASE_LOST)
+        await recorder.until(EventName.ROLLED_BACK)
+        await recorder.until(EventName.LEASE_LOST)
         assert await end(live, lease, Done(b"1")) is Verdict.WRITTEN
 
     assert (await rows(live), (await one(live, held)).result) == ([], b"1")
-    assert heard.count(Name.DONE) == 0
+    assert recorder.count(EventName.DONE) == 0
 
 
-async def test_a_worker_that_stops_rolls_back_what_does_not_end(live, writes, telemetry, heard):
+async def test_a_worker_that_stops_rolls_back_what_does_not_end(live, writes, telemetry, recorder):
     writes.task(Run.ASYNC, asyncio.Event().wait)
     [held] = await put_in(live, job("work"))
     async with worker(live, writes.tasks, telemetry, grace=SECOND // 10):
@@ -220,7 +221,7 @@ async def test_a_worker_that_stops_rolls_back_what_does_not_end(live, writes, te
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_a_handler_that_does_not_touch_its_transaction_is_settled_with_the_others(live, telemetry, heard, run):
+async def test_a_handler_that_does_not_touch_its_transaction_is_settled_with_the_others(live, telemetry, recorder, run):
     tasks, crossing = Tasks(), Crossing()
 
     async def on_loop(number: int) -> None:
@@ -229,21 +230,23 @@ async def test_a_handler_that_does_not_touch_its_transaction_is_settled_with_the
     tasks.task(run, name="work", transaction=FROM_STORE)(on_loop if run is Run.ASYNC else (lambda number: None))
     held = await put_in(live, *jobs(20))
     async with worker(crossing.before(live), tasks, telemetry):
-        await heard.until(Name.DONE, 20)
+        await recorder.until(EventName.DONE, 20)
 
     assert set(await states(live, *held)) == {State.DONE}
     assert not [name for name, _ in crossing.calls if name.startswith("transaction")]
 
 
-async def test_a_record_that_was_changed_meanwhile_rolls_back_and_the_try_is_repeated(live, writes, telemetry, heard):
+async def test_a_record_that_was_changed_meanwhile_rolls_back_and_the_try_is_repeated(
+    live, writes, telemetry, recorder
+):
     def expect() -> None:
-        current().effects.append(Put("kind", "key", b"1", expect=7 if current().attempt == 1 else 0))
+        current_attempt().effects.append(Put("kind", "key", b"1", expect=7 if current().attempt == 1 else 0))
 
     writes.task(Run.ASYNC, expect)
     [held] = await put_in(live, job("work"))
     async with worker(live, writes.tasks, telemetry):
-        await heard.until(Name.SETTLEMENT_REFUSED)
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.SETTLEMENT_REFUSED)
+        await recorder.until(EventName.DONE)
 
     assert (await rows(live), (await one(live, held)).attempt) == ([1], 2)
 
@@ -253,7 +256,7 @@ FAULTS = [
     ("transaction.execute", DropReply()),
     ("transaction.settle", DropRequest()),
     ("transaction.settle", DropReply()),
-    ("transaction.settle", Fail(StoreUnavailable("away"))),
+    ("transaction.settle", RaiseError(StoreUnavailable("away"))),
     ("jobs.exchange", DropReply()),
     ("jobs.exchange", DropRequest()),
     ("jobs.renew", DropReply()),
@@ -263,7 +266,7 @@ FAULTS = [
 @pytest.mark.parametrize(("verb", "fault"), FAULTS, ids=[f"{verb}-{type(fault).__name__}" for verb, fault in FAULTS])
 @pytest.mark.parametrize("run", WAYS)
 async def test_s31_whatever_goes_wrong_on_the_way_there_is_one_row_for_the_job(
-    live, writes, telemetry, heard, run, verb, fault
+    live, writes, telemetry, recorder, run, verb, fault
 ):
     crossing = Crossing()
     crossing.rules[verb] = Once(fault)
@@ -279,7 +282,7 @@ async def test_s31_whatever_goes_wrong_on_the_way_there_is_one_row_for_the_job(
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_s31_a_commit_whose_answer_is_lost_is_not_done_twice(live, writes, telemetry, heard, run):
+async def test_s31_a_commit_whose_answer_is_lost_is_not_done_twice(live, writes, telemetry, recorder, run):
     """The last try: had the commit not happened it would be dead now, and there would be no row."""
     crossing = Crossing()
     crossing.rules["transaction.settle"] = Once(DropReply())
@@ -293,18 +296,18 @@ async def test_s31_a_commit_whose_answer_is_lost_is_not_done_twice(live, writes,
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_s31_a_commit_that_did_not_happen_leaves_neither_row_nor_done_job(live, writes, telemetry, heard, run):
+async def test_s31_a_commit_that_did_not_happen_leaves_neither_row_nor_done_job(live, writes, telemetry, recorder, run):
     crossing = Crossing()
-    crossing.rules["transaction.settle"] = Once(Fail(OutcomeUnknown("the answer was lost")))
+    crossing.rules["transaction.settle"] = Once(RaiseError(OutcomeUnknown("the answer was lost")))
     writes.task(run, attempts=1)
     [held] = await put_in(live, job("work"))
     async with worker(crossing.before(live), writes.tasks, telemetry):
-        await heard.until(Name.DEAD)
+        await recorder.until(EventName.DEAD)
 
     assert ((await one(live, held)).state, await rows(live)) == (State.DEAD, [])
 
 
-async def test_statements_given_at_once_run_one_after_the_other(live, telemetry, heard, kind):
+async def test_statements_given_at_once_run_one_after_the_other(live, telemetry, recorder, kind):
     tasks, sql = Tasks(), business.write(kind)
 
     @tasks.task(transaction=FROM_STORE)
@@ -313,13 +316,13 @@ async def test_statements_given_at_once_run_one_after_the_other(live, telemetry,
 
     await put_in(live, job("work"))
     async with worker(live, tasks, telemetry):
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DONE)
 
     assert await rows(live) == list(range(10))
 
 
 @pytest.mark.parametrize("run", WAYS)
-async def test_rows_and_values_are_found_by_name_and_position(live, telemetry, heard, kind, run):
+async def test_rows_and_values_are_found_by_name_and_position(live, telemetry, recorder, kind, run):
     tasks, sql, found = Tasks(), business.write(kind), []
     names = f"select id, name from {TABLE} order by id"
 
@@ -338,12 +341,12 @@ async def test_rows_and_values_are_found_by_name_and_position(live, telemetry, h
     tasks.task(run, name="work", transaction=FROM_STORE)(on_loop if run is Run.ASYNC else in_thread)
     await put_in(live, job("work"))
     async with worker(live, tasks, telemetry):
-        await heard.until(Name.DONE)
+        await recorder.until(EventName.DONE)
 
     assert found == [1, "one", 1, None]
 
 
-async def test_a_task_without_a_transaction_has_none(memory, telemetry, heard):
+async def test_a_task_without_a_transaction_has_none(memory, telemetry, recorder):
     tasks = Tasks()
 
     @tasks.task(attempts=1)
@@ -352,7 +355,7 @@ async def test_a_task_without_a_transaction_has_none(memory, telemetry, heard):
 
     [held] = await put_in(memory, job("work"))
     async with worker(memory, tasks, telemetry):
-        await heard.until(Name.DEAD)
+        await recorder.until(EventName.DEAD)
 
     [failed] = (await one(memory, held)).failures
     assert "transaction=True" in failed.message
@@ -365,7 +368,7 @@ def test_a_task_in_a_child_process_cannot_have_one():
 
 @pytest.mark.parametrize("kind", [kind for kind in business.KINDS if kind == "postgres"])
 @pytest.mark.parametrize("run", WAYS)
-async def test_a_statement_that_does_not_end_is_cancelled_with_its_attempt(live, telemetry, heard, kind, run):
+async def test_a_statement_that_does_not_end_is_cancelled_with_its_attempt(live, telemetry, recorder, kind, run):
     tasks = Tasks()
 
     async def on_loop(number: int) -> None:
@@ -382,7 +385,7 @@ async def test_a_statement_that_does_not_end_is_cancelled_with_its_attempt(live,
     tasks.task(run, name="work", transaction=FROM_STORE, timeout=SECOND // 2, attempts=1)(slow)
     await put_in(live, *jobs(9, "work"))  # one more than there are connections
     async with worker(live, tasks, telemetry, concurrency=9):
-        await heard.until(Name.DEAD, 9)
+        await recorder.until(EventName.DEAD, 9)
 
     assert await rows(live) == []
     look = live.transaction(SECOND)

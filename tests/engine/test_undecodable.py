@@ -10,12 +10,12 @@ from packhorse.errors import SchemaMismatch, UndecodablePayload
 from packhorse.model.job import State
 from packhorse.model.page import Filter
 from packhorse.model.reason import DeadReason
-from packhorse.testing.faults import Fail
+from packhorse.testing.faults import RaiseError
 from tests.conftest import kinds, namespace
 from tests.damage import TAG
-from tests.engine.making import Crossing, Name, Once, at_once, job, worker
+from tests.engine.factories import Crossing, EventName, Once, at_once, job, worker
+from tests.factories import one, put_in
 from tests.integration.keyspaces import client_of
-from tests.making import one, put_in
 
 RECORDS = {
     "a name that is not UTF-8": lambda record: record.replace(b"work", b"w\xe9rk"),
@@ -28,6 +28,8 @@ COLUMNS = {
     "a lane that is not UTF-8": "lane = CAST(x'77e9' AS TEXT)",
     "arguments that are no JSON": "payload = x'7bff'",
     "arguments that are of another type": "payload = 'text'",
+    "arguments that are a number": "payload = 5",
+    "a task that is bytes": "task = x'77'",
 }
 BYTEA = {"arguments that are no JSON": "payload = '\\x7bff'"}
 
@@ -68,7 +70,7 @@ CASES = [
 @pytest.mark.parametrize(("kind", "damage", "change"), CASES)
 @pytest.mark.parametrize("idle", [True, False], ids=["idle", "busy"])
 async def test_a_record_that_cannot_be_opened_costs_only_itself(
-    url, live, other, telemetry, heard, damage, change, idle
+    url, live, other, telemetry, recorder, damage, change, idle
 ):
     await other.queues.pause(["default"])
     bad, *good = await put_in(other, job("work", priority=1), *(job("work") for _ in range(5)))
@@ -79,8 +81,8 @@ async def test_a_record_that_cannot_be_opened_costs_only_itself(
         if idle:
             await working.idle()
             await other.queues.resume(["default"])
-        await heard.until(Name.DONE, len(good))
-        await heard.until(Name.DEAD)
+        await recorder.until(EventName.DONE, len(good))
+        await recorder.until(EventName.DEAD)
 
     found = await one(live, bad)
     assert (found.state, found.reason) == (State.DEAD, DeadReason.UNDECODABLE)
@@ -91,22 +93,24 @@ async def test_a_record_that_cannot_be_opened_costs_only_itself(
     assert len((await live.jobs.find(Filter())).items) == 6
 
 
-async def test_a_listener_survives_a_hint_it_cannot_read(live, other, telemetry, heard):
+async def test_a_listener_survives_a_hint_it_cannot_read(live, other, telemetry, recorder):
     crossing = Crossing()
-    crossing.rules["wakes"] = Once(Fail(UndecodablePayload("no such hint")), Fail(ValueError("nor this one")))
+    crossing.rules["wakes"] = Once(
+        RaiseError(UndecodablePayload("no such hint")), RaiseError(ValueError("nor this one"))
+    )
     async with worker(crossing.before(live), at_once(), telemetry) as working:
         await working.idle()
         for count in (1, 2, 3):
             await put_in(other, job("work"))
-            await heard.until(Name.DONE, count)
-        told = await heard.until(Name.EXCHANGE_FAILED, 2)
+            await recorder.until(EventName.DONE, count)
+        reported = await recorder.until(EventName.EXCHANGE_FAILED, 2)
 
-    assert [str(fields["error"]) for fields in told] == ["no such hint", "nor this one"]
+    assert [str(fields["error"]) for fields in reported] == ["no such hint", "nor this one"]
 
 
 async def test_a_worker_stops_at_a_layout_that_its_listener_finds_newer(memory):
     crossing = Crossing()
-    crossing.rules["wakes"] = lambda *_: Fail(SchemaMismatch("upgrade Packhorse"))
+    crossing.rules["wakes"] = lambda *_: RaiseError(SchemaMismatch("upgrade Packhorse"))
     working = worker(crossing.before(memory), at_once())
     await working.__aenter__()
     await working.idle()

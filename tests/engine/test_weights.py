@@ -9,8 +9,8 @@ import pytest
 from packhorse.model.event import LIFECYCLE, Change, unpack
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
-from tests.engine.making import Heard, Name, Tasks, jobs, worker
-from tests.making import put_in
+from tests.engine.factories import EventName, EventRecorder, Tasks, jobs, worker
+from tests.factories import put_in
 
 WEIGHTS = {"critical": 6, "default": 3, "low": 1}
 PICKS = 1000
@@ -48,7 +48,7 @@ async def claims(store: Store) -> AsyncIterator[list[bytes]]:
 async def picked(
     store: Store,
     telemetry: Telemetry,
-    heard: Heard,
+    recorder: EventRecorder,
     queues: dict[bytes, str],
     *,
     picks: int = PICKS,
@@ -60,7 +60,7 @@ async def picked(
     async with AsyncExitStack() as stack:
         for _ in range(workers):
             await stack.enter_async_context(worker(store, tasks(), telemetry, queues=weights, **options))
-        await heard.until(Name.STARTED, picks)
+        await recorder.until(EventName.STARTED, picks)
     total: Counter[str] = Counter()
     async for claimed in claims(store):
         total.update(queues[job] for job in claimed)
@@ -76,48 +76,48 @@ def by_weight(picks: Counter[str], **parts: float) -> bool:
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 10, 100])
-async def test_weights_hold_over_a_thousand_picks(memory, telemetry, heard, concurrency):
+async def test_weights_hold_over_a_thousand_picks(memory, telemetry, recorder, concurrency):
     queues = await stocked(memory, critical=800, default=500, low=300)
 
-    picks = await picked(memory, telemetry, heard, queues, concurrency=concurrency)
+    picks = await picked(memory, telemetry, recorder, queues, concurrency=concurrency)
 
     assert by_weight(picks, critical=0.6, default=0.3, low=0.1)
 
 
-async def test_weights_hold_over_a_thousand_picks_on_every_store(live, telemetry, heard):
+async def test_weights_hold_over_a_thousand_picks_on_every_store(live, telemetry, recorder):
     queues = await stocked(live, critical=800, default=500, low=300)
 
-    picks = await picked(live, telemetry, heard, queues)
+    picks = await picked(live, telemetry, recorder, queues)
 
     assert by_weight(picks, critical=0.6, default=0.3, low=0.1)
 
 
-async def test_weights_hold_for_several_workers_together(live, telemetry, heard):
+async def test_weights_hold_for_several_workers_together(live, telemetry, recorder):
     queues = await stocked(live, critical=800, default=500, low=300)
 
-    picks = await picked(live, telemetry, heard, queues, workers=2)
+    picks = await picked(live, telemetry, recorder, queues, workers=2)
 
     assert by_weight(picks, critical=0.6, default=0.3, low=0.1)
 
 
 @pytest.mark.parametrize("concurrency", [1, 10])
-async def test_the_part_of_an_empty_queue_is_used_by_the_others(memory, telemetry, heard, concurrency):
+async def test_the_part_of_an_empty_queue_is_used_by_the_others(memory, telemetry, recorder, concurrency):
     queues = await stocked(memory, default=1000, low=500)
 
-    picks = await picked(memory, telemetry, heard, queues, concurrency=concurrency)
+    picks = await picked(memory, telemetry, recorder, queues, concurrency=concurrency)
 
     assert by_weight(picks, default=0.75, low=0.25)
 
 
-async def test_a_queue_of_the_least_weight_does_not_starve(memory, telemetry, heard):
+async def test_a_queue_of_the_least_weight_does_not_starve(memory, telemetry, recorder):
     queues = await stocked(memory, default=1000, low=5)
 
-    picks = await picked(memory, telemetry, heard, queues, picks=800, weights={"default": 99, "low": 1})
+    picks = await picked(memory, telemetry, recorder, queues, picks=800, weights={"default": 99, "low": 1})
 
     assert picks["low"] >= 4
 
 
-async def test_one_queue_may_use_the_whole_worker(memory, telemetry, heard):
+async def test_one_queue_may_use_the_whole_worker(memory, telemetry, recorder):
     queues = await stocked(memory, low=200)
 
-    assert await picked(memory, telemetry, heard, queues, picks=200) == {"low": 200}
+    assert await picked(memory, telemetry, recorder, queues, picks=200) == {"low": 200}

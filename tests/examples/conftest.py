@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from packhorse import App
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conftest import namespace, room
 
 

@@ -14,7 +14,7 @@ from examples.ai_gateway.api import api
 from examples.ai_gateway.model import echo
 from examples.ai_gateway.tasks import generation
 from packhorse import App
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conftest import namespace
 from tests.examples.asgi import get
 from tests.examples.turning import SECOND, work
@@ -23,7 +23,7 @@ PATIENT, HASTY = 30, 0.01
 
 
 class Slow:
-    """A model that says one word, and the others when it is told to."""
+    """A model that says one word, and the others when it is asked to."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -88,9 +88,9 @@ async def test_one_that_takes_longer_is_202_with_a_job_that_goes_on(live, model)
         assert answer.status_code == 202
         assert answer.headers["location"] == f"/jobs/{job}"
 
-        await seen(client, job, status="running", progress=50)
+        await seen(client, job, state="running", progress=50)
         model.go.set()
-        await seen(client, job, status="done", progress=100)
+        await seen(client, job, state="done", progress=100)
 
         assert await live.job(job).result() == {"content": "one two three", "tokens": 3}
 
@@ -125,7 +125,7 @@ async def test_a_job_carries_its_user_and_its_request(app: App):
         job = (await ask(client, "r-1")).json()["id"]
 
     info = await app.job(job).info()
-    assert (info.user, info.correlation, info.chosen_id) == ("ann", "r-1", "llm:r-1")
+    assert (info.user, info.correlation_id, info.chosen_id) == ("ann", "r-1", "llm:r-1")
 
 
 def numbered(event: str) -> str:
@@ -149,7 +149,7 @@ async def test_tokens_come_while_the_job_runs_and_the_stream_ends_with_it(live, 
             events = answer.events()
 
             assert numbered(await anext(events)) == 'id: 1\nevent: token\ndata: "one "'
-            assert await live.job(job).status() == "running"
+            assert await live.job(job).state() == "running"
             model.go.set()
             rest = [numbered(event) async for event in events]
 
@@ -193,13 +193,13 @@ async def test_a_job_is_called_off_while_the_model_is_at_it(live, model):
     web = api(live, generation(live, model), wait=HASTY)
     async with live.worker(lease="1s"), browser(web) as client:
         job = (await ask(client, "r-1")).json()["id"]
-        await seen(client, job, status="running")
+        await seen(client, job, state="running")
         async with get(web, f"/jobs/{job}/stream") as answer:
             assert (await client.delete(f"/jobs/{job}")).status_code == 202
             last = [event async for event in answer.events()][-1]
 
     assert last.startswith("event: failed")
-    assert await live.job(job).status() == "cancelled"
+    assert await live.job(job).state() == "cancelled"
 
 
 async def test_a_prompt_that_fails_for_good_is_502(live):

@@ -7,7 +7,7 @@ import pytest
 from examples.nightly.reports import Reports
 from examples.nightly.tasks import Baskets, cleanup, count
 from packhorse import App
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conftest import kinds
 from tests.examples.turning import SECOND, work
 
@@ -65,7 +65,7 @@ async def test_baskets_are_counted_every_minute(app: App, clock: TurnedClock):
     assert counted == {f"12:0{n}": f"{n}".encode() for n in range(1, 6)}
 
 
-async def test_a_run_by_hand_cleans_up_for_the_time_it_is_told(app: App, clock: TurnedClock):
+async def test_a_run_by_hand_cleans_up_for_the_time_it_is_reported(app: App, clock: TurnedClock):
     baskets = Baskets()
     cleanup(app, baskets)
     await app.schedules.declare()

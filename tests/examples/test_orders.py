@@ -13,7 +13,7 @@ from examples.orders.api import api
 from examples.orders.mail import Mailbox
 from examples.orders.tasks import confirmation
 from packhorse import App
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conftest import kinds, namespace
 from tests.examples.turning import SECOND, work
 
@@ -72,7 +72,7 @@ async def test_an_order_is_answered_with_201_while_no_worker_is_there(client, ap
     created = await order(client)
 
     assert (await client.get(f"/orders/{created['id']}")).json() == {"item": "saddle", "confirmation": "ready"}
-    assert await app.job(created["confirmation"]).status() == "ready"
+    assert await app.job(created["confirmation"]).state() == "ready"
     assert mailbox.sent() == []
 
 
@@ -100,7 +100,7 @@ async def test_four_tries_are_1_2_and_4_seconds_apart(client, app, clock, provid
         await work(app, clock, "email")
 
     assert [moment - begin for moment in provider.asked] == [0, 1 * SECOND, 3 * SECOND, 7 * SECOND]
-    assert await app.job(created["confirmation"]).status() == "dead"
+    assert await app.job(created["confirmation"]).state() == "dead"
 
 
 async def test_a_confirmation_that_runs_twice_sends_one_mail(client, app, clock, provider, mailbox):
@@ -142,7 +142,7 @@ async def test_a_replayed_letter_has_all_its_tries_again(client, app, clock, pro
     await exhaust(app, clock)
 
     answer = await client.post(f"/admin/jobs/{created['confirmation']}/replay")
-    assert (answer.status_code, answer.json()) == (202, {"id": created["confirmation"], "status": "ready"})
+    assert (answer.status_code, answer.json()) == (202, {"id": created["confirmation"], "state": "ready"})
     await work(app, clock, "email")
     provider.refuses = False
     clock.turn(SECOND)  # after the first try of the new four

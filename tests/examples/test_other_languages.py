@@ -12,7 +12,7 @@ from packhorse import App
 from tests.conftest import kinds
 from tests.docs.pages import FENCE, ROOT
 from tests.examples.test_producers import environment
-from tests.features.making import everything, run
+from tests.features.factories import everything, run
 
 PAGE = ROOT / "docs" / "how-to" / "other-languages.md"
 FENCES = [(fence["kind"], fence["text"]) for fence in FENCE.finditer(PAGE.read_text())]
@@ -43,7 +43,7 @@ async def typed(commands: str, kind: str, url: str) -> str:
 
 async def check(app: App, printed: str) -> None:
     [job] = await everything(app)
-    assert (job.task, job.data, job.status.value) == ("greet", {"name": "Ada"}, "scheduled")
+    assert (job.task, job.data, job.state.value) == ("greet", {"name": "Ada"}, "scheduled")
     assert job.id in printed
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from packhorse import App, JobFailed
 from tests.conftest import kinds
-from tests.features.making import until
+from tests.features.factories import until
 
 ROOT = Path(__file__).parents[2]
 KILLS, PAYMENTS, CENTS = 6, 120, 1000

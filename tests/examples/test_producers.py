@@ -21,7 +21,7 @@ from packhorse.jobs.options import RESERVED
 from packhorse.model.ids import id_text
 from tests import servers
 from tests.conftest import kinds, namespace
-from tests.features.making import everything, run
+from tests.features.factories import everything, run
 
 PRODUCERS = Path(__file__).parents[2] / "examples" / "producers"
 FILED = [kind for kind in kinds() if kind != "memory"]
@@ -31,7 +31,7 @@ OPTIONS = {
     "priority": 3,
     "tenant": "t-1",
     "user": "u-1",
-    "correlation": "c-1",
+    "correlation_id": "c-1",
     "attempts": 7,
     "headers": {"shop": "north"},
 }
@@ -49,7 +49,7 @@ WRONG: list[tuple[str, str, dict[str, Any]]] = [
     ("greet", "{}", {"key": ["a"]}),
     ("greet", "{}", {"tenant": 5}),
     ("greet", "{}", {"user": {"name": "Ada"}}),
-    ("greet", "{}", {"correlation": 5}),
+    ("greet", "{}", {"correlation_id": 5}),
     ("greet", "{}", {"tenant": None}),
     ("greet", "{}", {"priority": "1"}),
     ("greet", "{}", {"per_key": "1"}),
@@ -83,14 +83,14 @@ async def app(kind: str, url: str) -> AsyncIterator[App]:
 
 
 def environment(kind: str, url: str) -> dict[str, str]:
-    """What a producer is told, with the client programs of the server on the path."""
+    """What a producer is answered, with the client programs of the server on the path."""
     beside = str(servers.program(kind)[0].parent) if kind in servers.PROGRAM else ""
     clients = str(servers.program("redis")[0].parent) if kind == "valkey" else ""
     path = os.pathsep.join(filter(None, (os.environ["PATH"], beside, clients)))
     return {**os.environ, "PATH": path, "PACKHORSE_URL": url, "PACKHORSE_NAMESPACE": namespace(kind)}
 
 
-def said(command: list[str], kind: str, url: str) -> str:
+def output(command: list[str], kind: str, url: str) -> str:
     done = subprocess.run(command, env=environment(kind, url), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -98,7 +98,7 @@ def said(command: list[str], kind: str, url: str) -> str:
 
 @pytest.fixture
 def by_shell(kind: str, url: str) -> Enqueue:
-    return lambda *words: said([str(PRODUCERS / "enqueue.sh"), *words], kind, url)
+    return lambda *words: output([str(PRODUCERS / "enqueue.sh"), *words], kind, url)
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ async def check(app: App, enqueue: Enqueue) -> None:
     stored = await second.info()
     assert (await first.info())._stored.payload == EXOTIC.encode()
     assert (stored.queue, stored.priority, stored.tenant, stored.user) == ("letters", 3, "t-1", "u-1")
-    assert (stored.correlation, stored.headers["shop"]) == ("c-1", "north")
+    assert (stored.correlation_id, stored.headers["shop"]) == ("c-1", "north")
     assert stored.headers["packhorse"] == {"options": {"attempts": 7}}
     await run(app, ["default", "letters"])
     assert await first.result() == "Good day Zoë \"'$x é"
@@ -162,7 +162,7 @@ async def test_node_enqueues(app: App, kind: str, url: str, tmp_path: Path):
         await asyncio.to_thread(install, node, tmp_path, "pg@8")
     command = [str(node / "bin" / "node"), "--disable-warning=ExperimentalWarning", str(producer)]
 
-    await check(app, lambda *words: said([*command, *words], kind, url))
+    await check(app, lambda *words: output([*command, *words], kind, url))
 
 
 def install(node: Path, folder: Path, package: str) -> None:
@@ -192,9 +192,9 @@ async def test_a_producer_can_say_when_in_which_lane_and_at_most_once(app: App, 
     known = {job.id: job for job in await everything(app)}
     assert set(known) == {later, first, second, at, once, started}
     assert {again} <= {once} or again not in known
-    assert [known[job].status.value for job in (later, at)] == ["scheduled", "scheduled"]
+    assert [known[job].state.value for job in (later, at)] == ["scheduled", "scheduled"]
     assert (known[first].key, known[second].key) == ("k", "k")
-    assert known[at].since.timestamp() == 4_000_000_000
+    assert known[at].due_at.timestamp() == 4_000_000_000
 
 
 async def test_what_no_job_can_be_is_refused(app: App, by_hand: Enqueue):
@@ -222,7 +222,7 @@ TEXTS = (
     ("{}", {"headers": {"": 1}}), ("{}", {"headers": {"a\x01": 1}}), ("{}", {"headers": {"a\x7f": 1}}),
     ("{}", {"headers": {"é" * 128: 1}}),
     *(("{}", option) for option in (
-        {"key": "\ud800"}, {"tenant": "a\udc00b"}, {"queue": "\udfff"}, {"user": "\udbff"}, {"correlation": "\ud800x"},
+        {"key": "\ud800"}, {"tenant": "a\udc00b"}, {"queue": "\udfff"}, {"user": "\udbff"}, {"correlation_id": "\ud800x"},
         {"unique": {"key": "\ud8ff"}}, {"headers": {"a": "\ud800"}}, {"headers": {"\udfff": 1}}, {"headers": {"a": [{"b": "\ud900"}]}},
     )),
     ('{"name": "\\ud800"}', {}), ('{"name": "\\uDC00\\uD800"}', {}), ('{"name": ["\\ud83d\\ude00 \\udE00"]}', {}),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from packhorse import App
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conftest import kinds, namespace
-from tests.features.making import Place, Workers
+from tests.features.factories import Place, Workers
 
 STORES = ("sqlite", "redis", "postgres")
 Make = Callable[..., App]

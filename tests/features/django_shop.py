@@ -57,10 +57,10 @@ if __name__ == "__main__":
     app.sync.open()
     jobs = [order("saddle"), order("bridle", fails=True), order("halter")]
     found = app.sync.find(limit=100).items
-    said = {
+    given = {
         "orders": sorted(Order.objects.values_list("item", flat=True)),
         "made": [job in {one.id for one in found} for job in jobs],
         "jobs": len(found),
     }
-    print(json.dumps(said))  # noqa: T201
+    print(json.dumps(given))  # noqa: T201
     app.sync.close()

@@ -5,6 +5,7 @@ import os
 from contextlib import suppress
 
 import django
+from asgiref.sync import sync_to_async
 from django.conf import settings
 
 from tests.features.callers import django_database
@@ -39,20 +40,32 @@ def count() -> int:
         return int(cursor.fetchone()[0])
 
 
+async def lose_async() -> None:
+    """The same for the connection that all coroutines share."""
+    await sync_to_async(lose)()
+
+
+async def count_async() -> int:
+    """The same as a coroutine, as the ORM does it."""
+    return await sync_to_async(count)()
+
+
+CALLS = {"thread": (lose, count), "process": (lose, count), "async": (lose_async, count_async)}
+CALLS["async process"] = CALLS["async"]
 TASKS = {
-    (call, run): app.task(name=f"{call.__name__}.{run}", run=run, attempts=1)(call)
-    for call in (lose, count)
-    for run in ("thread", "process")
+    where: [app.task(name=f"{call.__name__}.{where}", run=where.split()[-1], attempts=1)(call) for call in calls]  # type: ignore[call-overload]
+    for where, calls in CALLS.items()
 }
 
 
-async def main(run: str) -> None:
+async def main(where: str) -> None:
     """Run a job that loses its connection, and two after it on the same thread or child."""
     ends = []
+    losing, counting = TASKS[where]
     async with app, app.worker(concurrency=1):
-        for call in (lose, count, count):
-            job = await TASKS[call, run].enqueue()
+        for task in (losing, counting, counting):
+            job = await task.enqueue()
             with suppress(Exception):
                 await job.result(timeout=20)
-            ends.append((await job.info()).status.value)
+            ends.append((await job.info()).state.value)
     print(json.dumps(ends))  # noqa: T201

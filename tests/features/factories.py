@@ -1,183 +1,116 @@
-"""Sessions and connections that a handler can write in: every kind that ``transaction=`` takes, at the place of a store."""
+"""What feature tests share: running jobs to their ends, and processes to run them in."""
 
-import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
-from packhorse import current
-from tests.features.callers import MINE, known_to_django
+from packhorse import App, Job
+from packhorse.engine.worker import Settings
+from packhorse.schedules.failure_events import failed
+from packhorse.testing import run_until_idle
+from tests.factories import DAY, HOUR, MINUTE, SECOND
 
-PLACES = itertools.count()
-Handler = Callable[..., Any]
-
-
-class Factories:
-    """Answers, by name, a factory and a handler that writes its number with what the factory made."""
-
-    KINDS: ClassVar = {
-        "sqlite": ("sqlite3", "aiosqlite", "session", "begin", "connection", "async_session", "django"),
-        "postgres": (
-            "psycopg", "async_psycopg", "asyncpg", "asyncpg_pool", "session", "begin", "connection", "async_session",
-            "django",
-        ),
-    }  # fmt: skip
-
-    COMMITTING: ClassVar = {
-        "sqlite": ("sqlite3", "aiosqlite", "session", "begin", "connection", "async_session", "django"),
-        "postgres": ("psycopg", "async_psycopg", "session", "begin", "connection", "async_session", "django"),
-    }
-
-    def __init__(self, kind: str, url: str) -> None:
-        self.kind, self.url, self.path = kind, url, url.removeprefix("sqlite:///")
-        self._alone: dict[str, Any] = {}  # what else is said to a driver or an engine
-        self._closing: list[Callable[[], Any]] = []
-
-    async def of(self, name: str) -> tuple[Callable[[], Any], Handler]:
-        """A factory and a handler for it."""
-        made: tuple[Callable[[], Any], Handler] = await getattr(self, f"_{name}")()
-        return made
-
-    async def committing(self, name: str) -> tuple[Callable[[], Any], Handler]:
-        """A factory of what commits every statement by itself, and a handler for it."""
-        if name == "django":
-            return await self._django_alone()
-        driver = {"isolation_level": None} if self.kind == "sqlite" else {"autocommit": True}
-        self._alone = driver if "sql" in name or "psycopg" in name else {"isolation_level": "AUTOCOMMIT"}
-        return await self.of(name)
-
-    async def close(self) -> None:
-        for close in self._closing:
-            closed = close()
-            if hasattr(closed, "__await__"):
-                await closed
-
-    # -- drivers
-
-    async def _sqlite3(self) -> Any:
-        import sqlite3
-
-        return lambda: sqlite3.connect(self.path, timeout=30, **self._alone), plainly
-
-    async def _aiosqlite(self) -> Any:
-        import aiosqlite
-
-        return lambda: aiosqlite.connect(self.path, timeout=30, **self._alone), asynchronously
-
-    async def _psycopg(self) -> Any:
-        import psycopg
-
-        return lambda: psycopg.connect(self.url, **self._alone), plainly
-
-    async def _async_psycopg(self) -> Any:
-        import psycopg
-
-        return lambda: psycopg.AsyncConnection.connect(self.url, **self._alone), asynchronously
-
-    async def _asyncpg(self) -> Any:
-        import asyncpg
-
-        return lambda: asyncpg.connect(self.url), asynchronously
-
-    async def _asyncpg_pool(self) -> Any:
-        import asyncpg
-
-        pool = await asyncpg.create_pool(self.url, min_size=1, max_size=2)
-        self._closing.append(pool.close)
-        return pool.acquire, asynchronously
-
-    # -- SQLAlchemy
-
-    def _engine(self) -> Any:
-        from sqlalchemy import create_engine
-
-        address = self.url.replace("sqlite://", "sqlite+pysqlite://").replace("postgresql://", "postgresql+psycopg://")
-        engine = create_engine(address, **self._alone)
-        self._closing.append(engine.dispose)
-        return engine
-
-    async def _session(self) -> Any:
-        from sqlalchemy.orm import sessionmaker
-
-        return sessionmaker(self._engine()), by_sqlalchemy
-
-    async def _begin(self) -> Any:
-        from sqlalchemy.orm import sessionmaker
-
-        return sessionmaker(self._engine()).begin, by_sqlalchemy
-
-    async def _connection(self) -> Any:
-        return self._engine().connect, by_sqlalchemy
-
-    async def _async_session(self) -> Any:
-        from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
-
-        address = self.url.replace("sqlite://", "sqlite+aiosqlite://").replace("postgresql://", "postgresql+asyncpg://")
-        engine = create_async_engine(address, **self._alone)
-        self._closing.append(engine.dispose)
-        return async_sessionmaker(engine), by_async_sqlalchemy
-
-    # -- Django
-
-    async def _django(self) -> Any:
-        from django.db import transaction
-
-        alias = f"transactions_{next(PLACES)}"
-        known_to_django(alias, self.kind, self.url)
-        return lambda: transaction.atomic(using=alias), by_django
-
-    async def _django_alone(self) -> tuple[Callable[[], Any], Handler]:
-        from django.db import connections
-
-        alias = f"alone_{next(PLACES)}"
-        known_to_django(alias, self.kind, self.url)
-
-        @contextmanager
-        def alone() -> Iterator[Any]:
-            try:
-                yield connections[alias]
-            finally:
-                connections[alias].close()
-
-        return alone, by_django
+PATIENCE = 20
 
 
-def sql(number: int) -> str:
-    return f"insert into {MINE} (n) values ({number})"
+async def run(app: App, queues: Any = None, **settings: Any) -> None:
+    """Run all that is ready at this moment, and what comes of it."""
+    served = Settings(queues=app._weights(queues), **settings)
+    await run_until_idle(
+        await app.store(), app.registry, served, clock=app._clock, telemetry=app.telemetry, on_dead=failed
+    )
 
 
-def plainly(number: int, fail: bool = False) -> None:
-    current().tx.execute(sql(number))
-    end(fail)
+async def everything(app: App, **wanted: Any) -> list[Job]:
+    """All jobs that fit, page by page."""
+    jobs: list[Job] = []
+    cursor: str | None = None
+    while True:
+        page = await app.find(**wanted, cursor=cursor)
+        jobs += page.items
+        cursor = page.cursor
+        if cursor is None:
+            return jobs
 
 
-async def asynchronously(number: int, fail: bool = False) -> None:
-    await current().tx.execute(sql(number))
-    end(fail)
+async def until(holds: Callable[[], Awaitable[bool]], patience: float = PATIENCE) -> None:
+    """Look again and again until something holds that another process brings about."""
+    async with asyncio.timeout(patience):
+        while not await holds():
+            await asyncio.sleep(0.01)
 
 
-def by_sqlalchemy(number: int, fail: bool = False) -> None:
-    from sqlalchemy import text
+class Place:
+    """A store, and a file that processes write to line by line; a line is written whole or not at all."""
 
-    current().tx.execute(text(sql(number)))
-    end(fail)
+    def __init__(self, url: str, namespace: str, ledger: Path) -> None:
+        self.url, self.namespace, self.ledger = url, namespace, ledger
+        ledger.touch()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        named = {"URL": self.url, "NAMESPACE": self.namespace, "TEST_LEDGER": str(self.ledger)}
+        return {**os.environ, **{f"PACKHORSE_{name}": value for name, value in named.items()}}
+
+    def lines(self, word: str = "") -> list[list[str]]:
+        """What was written so far; of one kind, if asked for."""
+        lines = [line.split() for line in self.ledger.read_text().splitlines()]
+        return [line for line in lines if not word or line[0] == word]
+
+    async def until(self, word: str, count: int = 1) -> list[list[str]]:
+        """Wait for so many lines of a kind."""
+
+        async def there() -> bool:
+            return len(self.lines(word)) >= count
+
+        await until(there)
+        return self.lines(word)
 
 
-async def by_async_sqlalchemy(number: int, fail: bool = False) -> None:
-    from sqlalchemy import text
+class Workers:
+    """Worker processes at one place, each running the tasks of ``tests.features.programs``."""
 
-    await current().tx.execute(text(sql(number)))
-    end(fail)
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._started: list[asyncio.subprocess.Process] = []
+
+    async def start(self, **options: Any) -> asyncio.subprocess.Process:
+        """Start one with these options of ``app.worker``, and wait until it works."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.features.process",
+            json.dumps(options),
+            env=self._place.environment,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        self._started.append(process)
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            assert await process.stdout.readline() == b"works\n"
+        return process
+
+    async def end(self) -> None:
+        """Kill those that still live."""
+        for process in self._started:
+            if process.returncode is None:
+                process.send_signal(signal.SIGKILL)
+            await process.wait()
 
 
-def by_django(number: int, fail: bool = False) -> None:
-    connection = current().tx
-    with connection.cursor() as cursor:
-        cursor.execute(sql(number))
-    end(fail)
+@asynccontextmanager
+async def working(app: App, *queues: str, **options: Any) -> AsyncIterator[None]:
+    """A worker of the app beside the test."""
+    async with app.worker(list(queues) or None, **options):
+        yield
 
 
-def end(fail: bool) -> None:
-    """Fail after the row was written, or go on."""
-    if fail:
-        raise ValueError("no")
+__all__ = [
+    "DAY", "HOUR", "MINUTE", "PATIENCE", "SECOND", "Place", "Workers", "everything", "run", "until", "working",
+]  # fmt: skip

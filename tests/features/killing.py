@@ -1,9 +1,9 @@
 """Workers of ``tests.features.programs``, one of them killed now and then and replaced, until SIGTERM.
 
-Two on the lanes, two on flows, or five on the ticks of schedules.
+Two on the lanes, two on plans, or five on the ticks of schedules.
 
 Run as a program. They are forked from a small parent: a fork costs a millisecond, a fresh Python some hundred. The ledger
-is told of each death, after it.
+is informed of each death, after it.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from packhorse.app_worker import origin
 from packhorse.engine.worker import Settings, Worker
 from tests.features.programs import app, note
 
@@ -28,15 +29,20 @@ async def lanes(lease: int) -> None:
     await work("lanes", lease)
 
 
-async def flows(lease: int) -> None:
-    """Work on flows for ever."""
-    await work("flows", lease)
+async def plans(lease: int) -> None:
+    """Work on plans for ever."""
+    await work("plans", lease)
 
 
 async def work(queue: str, lease: int) -> None:
     """Work on a queue for ever, whatever is lost."""
     async with app:
-        settings = Settings(queues={queue: 1}, lease=lease, max_lost=NEVER_POISON, origin=app._origin())
+        settings = Settings(
+            queues={queue: 1},
+            lease=lease,
+            max_lost=NEVER_POISON,
+            origin=origin(app, app.registry.modules, app.found_at),
+        )
         async with Worker(await app.store(), app.registry, settings, telemetry=app.telemetry):
             await asyncio.Event().wait()
 
@@ -49,7 +55,7 @@ async def ticks(lease: int) -> None:
 
 SCENES = {
     "lanes": (lanes, 2, 0.3),
-    "flows": (flows, 2, 0.3),
+    "plans": (plans, 2, 0.3),
     "ticks": (ticks, 5, 2),
 }  # what each does, how many, seconds between deaths
 
@@ -79,9 +85,9 @@ def main(scene: str, lease: int, seed: int) -> None:
     live, count, every = SCENES[scene]
     chance = random.Random(seed)
     alive = [begin(live, lease) for _ in range(count)]
-    told = []
-    signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-    while not told:
+    reported = []
+    signal.signal(signal.SIGTERM, lambda *_: reported.append(1))
+    while not reported:
         time.sleep(chance.uniform(0.5, 1.5) * every)
         end(alive.pop(chance.randrange(count)))
         alive.append(begin(live, lease))

@@ -1,4 +1,4 @@
-"""A worker process of a test: works on the tasks of ``tests.features.programs`` and ``more_programs`` until it is told to stop."""
+"""A worker process of a test: works on the tasks of ``tests.features.programs`` and ``more_programs`` until it is asked to stop."""
 
 import asyncio
 import json

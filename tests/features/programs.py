@@ -1,4 +1,4 @@
-"""Tasks for worker processes. Their app lives where the environment says; the ledger is told what they do."""
+"""Tasks for worker processes. Their app lives where the environment says; they record in the ledger what they do."""
 
 import asyncio
 import os
@@ -70,6 +70,21 @@ async def drips() -> None:
     current().emit(2)
 
 
+async def drips_in_a_transaction() -> None:
+    """Two pieces beside a transaction, then it sits there; the next time three."""
+    await current().tx.execute("select 1")
+    for number in range(2):
+        current().emit(number)
+    note("dripped", current().attempt)
+    if current().attempt == 1:
+        await asyncio.Event().wait()
+    current().emit(2)
+
+
+if os.environ.get("PACKHORSE_URL", "").startswith(("sqlite", "postgres")):
+    app.task(name="drips_in_a_transaction", queue="drips", transaction=True)(drips_in_a_transaction)
+
+
 @app.task(name="step", queue="lanes")
 async def step(key: str, number: int) -> None:
     """One job of a lane: says when it begins and ends."""
@@ -83,7 +98,7 @@ async def tick() -> None:
     """What the schedules of a test run."""
 
 
-@app.task(name="part", queue="flows")
+@app.task(name="part", queue="plans")
 async def part(number: int) -> int:
     """One of many calls side by side: says that it ran."""
     note("part", number)
@@ -91,8 +106,14 @@ async def part(number: int) -> int:
     return number
 
 
-@app.task(name="together", queue="flows")
+@app.task(name="together", queue="plans")
 async def together(numbers: list[int]) -> int:
     """What comes after them: says how many there were."""
     note("together", len(numbers))
+    return sum(numbers)
+
+
+@app.task(name="sum", queue="plans")
+async def sum_of(numbers: list[int]) -> int:
+    """What comes after parts of nested plans."""
     return sum(numbers)

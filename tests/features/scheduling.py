@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from packhorse import App, Call, Task
-from packhorse.testing.clock import TurnedClock
-from tests.features.making import SECOND, everything
+from packhorse.testing import TurnedClock
+from tests.features.factories import SECOND, everything
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 

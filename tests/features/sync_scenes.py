@@ -48,17 +48,17 @@ def fork() -> None:
 
     def child() -> None:
         note.sync.enqueue("child")
-        assert forked(lambda: say(note.sync.enqueue("grandchild").status())) == 0
+        assert forked(lambda: say(note.sync.enqueue("grandchild").state())) == 0
 
     note.sync.enqueue("parent")
     assert forked(child) == 0
-    say(note.sync.enqueue("parent again").status())
+    say(note.sync.enqueue("parent again").state())
 
 
 def fork_unused() -> None:
     """The first call of all is the child's."""
-    assert forked(lambda: say(note.sync.enqueue("child").status())) == 0
-    say(note.sync.enqueue("parent").status())
+    assert forked(lambda: say(note.sync.enqueue("child").state())) == 0
+    say(note.sync.enqueue("parent").state())
 
 
 def fork_busy() -> None:
@@ -98,7 +98,7 @@ def fork_orphan() -> None:
     while os.getppid() == parent:
         pass
     subprocess.run([sys.executable, "-m", "tests.features.sync_scenes", "come_and_go"], check=True)
-    say(note.sync.enqueue("orphan").status())
+    say(note.sync.enqueue("orphan").state())
 
 
 def come_and_go() -> None:
@@ -107,19 +107,19 @@ def come_and_go() -> None:
         note.sync.enqueue("other")
 
 
-def fork_untold() -> None:
-    """A fork that Python is not told of."""
+def fork_in_c() -> None:
+    """A fork that Python is not informed of."""
 
     async def answer() -> int:
         return os.getpid()
 
-    untold = ctypes.PyDLL(None).fork
+    fork_of_libc = ctypes.PyDLL(None).fork
     assert PORTAL.run(answer()) == os.getpid()
 
     def child() -> None:
         assert PORTAL.run(answer()) == os.getpid()
 
-    assert forked(child, untold) == 0
+    assert forked(child, fork_of_libc) == 0
     assert PORTAL.run(answer()) == os.getpid()
     say("both")
 
@@ -157,7 +157,7 @@ def interrupt() -> None:
         say("interrupted")
     while PORTAL.run(waiting()):
         pass
-    say(job.status())
+    say(job.state())
 
 
 def at_exit() -> None:
@@ -179,7 +179,7 @@ def threads_go_on() -> None:
 
     def call() -> None:
         threading.main_thread().join()
-        say(note.sync.enqueue("thread").status())
+        say(note.sync.enqueue("thread").state())
 
     threading.Thread(target=call).start()
 
@@ -188,7 +188,7 @@ def busy_exit() -> None:
     """The program ends while a daemon waits for a result that does not come."""
     job = note.sync.enqueue("never run")
     threading.Thread(target=job.result, daemon=True).start()
-    say(job.status())
+    say(job.state())
 
 
 def signalled() -> None:
@@ -213,7 +213,7 @@ def signalled() -> None:
         PORTAL.run(asyncio.sleep(0))
         sys.settrace(None)
         if not handled:
-            say(moment > 20, note.sync.enqueue("main").status())
+            say(moment > 20, note.sync.enqueue("main").state())
             return
 
 

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from packhorse import JobCancelled, current
-from tests.features.making import run
+from packhorse import JobCancelled
+from packhorse.engine.attempt import current_attempt
+from tests.features.factories import run
 
 
 async def test_a_job_that_waits_is_cancelled_at_once(app, make, clock):
@@ -49,14 +50,14 @@ async def test_a_running_job_is_stopped_from_another_program(live, make):
     assert (await job.info()).attempt == 1
 
 
-async def test_a_running_thread_is_told_and_stops_itself(live):
+async def test_a_running_thread_is_reported_and_stops_itself(live):
     running = threading.Event()
 
     @live.task
     def work() -> None:
         running.set()
         while True:
-            current().check()
+            current_attempt().raise_if_stopped()
             time.sleep(0.01)
 
     job = await work.enqueue()
@@ -85,7 +86,7 @@ async def test_a_job_between_its_tries_is_cancelled_at_once(app):
 
     job = await flaky.enqueue()
     await run(app)
-    assert await job.status() == "scheduled"
+    assert await job.state() == "scheduled"
 
     assert await job.cancel() == "cancelled"
 

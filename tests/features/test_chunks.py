@@ -7,7 +7,7 @@ import pytest
 
 from packhorse import App, JobFailed, JobNotFound, Position, Snooze, current
 from packhorse.model.ids import id_text, new_id
-from tests.features.making import SECOND, run
+from tests.features.factories import SECOND, run
 
 
 async def read(app: App, job: str, after: Position | None = None) -> list[object]:
@@ -32,7 +32,7 @@ async def test_pieces_come_in_order_while_the_job_runs_and_end_with_it(live, mak
     async with live.worker(), asyncio.timeout(20):
         go.put_nowait(None)
         async for chunk in reader.job(job.id).stream():
-            assert await job.status() in {"running", "done"}
+            assert await job.state() in {"running", "done"}
             words.append(chunk.data["word"])
             go.put_nowait(None)
         assert await job.result(20) == "done"

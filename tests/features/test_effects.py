@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from packhorse import App, chain, chord, current, group
-from tests.features.making import SECOND, everything, run
+from packhorse.errors import InvalidName
+from tests.features.factories import SECOND, everything, run
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ async def test_nothing_is_enqueued_before_the_handler_is_done(live):
         assert await live.job(child).result(20) == "done"
 
 
-async def test_a_flow_from_a_handler_is_stored_whole(app, note, ran):
+async def test_a_plan_from_a_handler_is_stored_whole(app, note, ran):
     results = []
 
     @app.task(name="total")
@@ -121,7 +122,7 @@ async def test_more_effects_than_a_settlement_takes_fail_the_job_and_store_nothi
     await run(app)
 
     info = await job.info()
-    assert (info.status, info.reason) == ("dead", "final")
+    assert (info.state, info.reason) == ("dead", "final")
     assert "500" in info.failures[-1].message
     assert ran == []
 
@@ -151,3 +152,38 @@ async def test_an_event_is_published_with_the_completion_only(app):
 
     events = await (await app.store()).streams.read("orders")
     assert [(event.data, event.key) for event in events] == [(b'"created"', "o-1")]
+
+
+@pytest.mark.parametrize("stream", ["packhorse.jobs", "packhorse.schedules", "packhorse.mine"])
+async def test_a_handler_cannot_publish_into_a_stream_of_packhorse(app, stream):
+    refused: list[InvalidName] = []
+
+    @app.task(attempts=1)
+    async def publishes() -> None:
+        try:
+            current().publish(stream, b"1")
+        except InvalidName as error:
+            refused.append(error)
+        current().publish("news", b"2")
+
+    job = await publishes.enqueue()
+    await run(app)
+
+    assert await job.result(1) is None
+    [error] = refused
+    assert "kept for Packhorse itself" in str(error)
+    assert [event.data for event in await (await app.store()).streams.read("news")] == [b"2"]
+
+
+@pytest.mark.parametrize("name", ["packhorse.jobs", "packhorse.mine"])
+async def test_queues_and_tasks_of_users_cannot_be_named_as_those_of_packhorse(app, note, name):
+    with pytest.raises(InvalidName, match="kept for Packhorse itself"):
+        await note.using(queue=name).enqueue(1)
+    with pytest.raises(InvalidName, match="kept for Packhorse itself"):
+        app.queue(name)
+    with pytest.raises(InvalidName, match="kept for Packhorse itself"):
+        app.task(name=name)(lambda: None)
+    with pytest.raises(InvalidName, match="kept for Packhorse itself"):
+        await app.queue("default").enqueue(name, {})
+
+    assert await everything(app) == []

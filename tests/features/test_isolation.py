@@ -10,14 +10,15 @@ import pytest
 
 from packhorse import App, current
 from packhorse.errors import WrongIsolation
-from packhorse.jobs import connections
-from packhorse.model.lease import Settlement
+from packhorse.jobs import user_connections
+from packhorse.model.job import State
+from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import Done
 from tests.conftest import kinds
+from tests.factories import laned, put_in, state, take
 from tests.features.callers import MINE, TABLE
-from tests.features.factories import Factories, asynchronously
-from tests.features.making import run
-from tests.making import laned, put_in, take
+from tests.features.drivers import Factories, asynchronously
+from tests.features.factories import run
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -78,7 +79,7 @@ async def test_a_session_of_another_isolation_level_is_refused_before_the_handle
     await run(live)
     await factories.close()
 
-    assert (await job.status(), await failures(job), ran) == ("dead", [WRONG], [])
+    assert (await job.state(), await failures(job), ran) == ("dead", [WRONG], [])
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -102,7 +103,7 @@ async def test_a_handler_in_a_transaction_of_the_store_cannot_change_its_isolati
     job = await strictly.enqueue()
     await run(live)
 
-    assert (await job.status(), await failures(job)) == ("dead", ["packhorse.errors.InvalidOption"])
+    assert (await job.state(), await failures(job)) == ("dead", ["packhorse.errors.InvalidOption"])
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -116,7 +117,7 @@ async def test_a_level_set_on_the_connection_itself_is_refused_at_the_settlement
     job = await strictly.enqueue()
     await run(live)
 
-    assert (await job.status(), await failures(job)) == ("dead", [WRONG])
+    assert (await job.state(), await failures(job)) == ("dead", [WRONG])
     assert await raw.fetch(f"select n from {MINE}") == []
 
 
@@ -133,12 +134,25 @@ async def test_whoever_waits_behind_a_lane_is_not_stranded_by_a_settlement_that_
         [behind] = await put_in(store, laned())
 
         with pytest.raises(WrongIsolation, match="READ COMMITTED"):
-            connections.blocking(mine).run(store.jobs.within().settle([Settlement(lease, Done())]))
+            user_connections.blocking(mine).run(store.jobs.within().settle([Settlement(lease, Done())]))
         mine.execute(f"insert into {MINE} values (1)")  # nothing was raised that spoils the transaction
 
     await store.jobs.exchange([Settlement(lease, Done())], None)
     assert [one.id for one in await take(store)] == [behind]
     assert len(await raw.fetch(f"select n from {MINE}")) == 1
+
+
+async def test_read_uncommitted_is_as_good_as_read_committed(live: App, raw: Any, url: str):
+    store = await live.store()
+    await put_in(store, laned())
+    [lease] = await take(store)
+    with psycopg.connect(url) as mine:
+        mine.execute("set transaction isolation level read uncommitted")
+        given = user_connections.blocking(mine)
+        given.run(store.jobs.within().check())
+        assert given.run(store.jobs.within().settle([Settlement(lease, Done())])) == (Verdict.WRITTEN,)
+
+    assert await state(store, lease.id) is State.DONE
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -1,6 +1,6 @@
 """Order of every key, without overlap, while workers are killed at random.
 
-``PACKHORSE_LANES=1000 PACKHORSE_LANE_JOBS=100000`` is the full size; ``PACKHORSE_SEED`` repeats the kills of a run.
+``PACKHORSE_TEST_LONG=1`` is the full size; ``PACKHORSE_SEED`` repeats the kills of a run.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from collections.abc import Iterable
 import pytest
 
 from packhorse import App
-from tests.features.making import Place, until
+from tests.features.factories import Place, until
 
-LANES = int(os.environ.get("PACKHORSE_LANES", "100"))
-JOBS = int(os.environ.get("PACKHORSE_LANE_JOBS", "10000"))
+LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))
+LANES = int(os.environ.get("PACKHORSE_LANES", "1000" if LONG else "100"))
+JOBS = int(os.environ.get("PACKHORSE_LANE_JOBS", "100000" if LONG else "5000"))
 LEASE = 1_000_000
 PATIENCE = 60 + JOBS / 50
 

@@ -11,10 +11,10 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 from packhorse import App, every
-from tests.features.making import SECOND, Place, everything, until
+from tests.features.factories import SECOND, Place, everything, until
 
 LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))
-SECONDS = 60 if LONG else 8
+SECONDS = 60 if LONG else 5
 AHEAD = timedelta(seconds=3)  # the workers are there by then
 SCHEDULES = 20
 LEASE = 2_000_000

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from packhorse import App, ConfigError, constant, current
-from tests.engine.making import Inside
-from tests.features.making import SECOND, everything, run
+from packhorse import App, ConfigError, constant
+from packhorse.engine.attempt import current_attempt
+from tests.engine.factories import Inside
+from tests.features.factories import SECOND, everything, run
 
 
 class Lane:
@@ -97,10 +98,10 @@ async def test_a_key_that_waits_holds_up_no_other(live):
     async with live.worker():
         await running.wait()
         assert await (await step.using(key="fast").enqueue("fast")).result(20) == "fast"
-        assert ((await second.info()).status, (await second.info()).reason) == ("waiting", "lane")
+        assert ((await second.info()).state, (await second.info()).reason) == ("waiting", "lane")
         go.set()
         await second.result(20)
-    assert await first.status() == "done"
+    assert await first.state() == "done"
 
 
 async def test_a_job_that_fails_for_good_is_passed_over(app, clock):
@@ -112,12 +113,12 @@ async def test_a_job_that_fails_for_good_is_passed_over(app, clock):
     await run(app)
 
     assert lane.of("a") == [0, 1, 1, 2]
-    assert [await job.status() for job in jobs] == ["done", "dead", "done"]
+    assert [await job.state() for job in jobs] == ["done", "dead", "done"]
 
 
 async def halted(app: App, clock) -> tuple[Lane, list]:
     """A lane whose second job has used up its tries."""
-    lane = Lane(app, attempts=2, on_exhausted="halt")
+    lane = Lane(app, attempts=2, lane_on_dead="halt")
     lane.failing = {1}
     jobs = await lane.add("a", 0, 1, 2, 3)
     await run(app)
@@ -134,8 +135,8 @@ async def test_a_lane_that_halts_waits_for_a_person(app, clock):
 
     assert lane.of("a") == [0, 1, 1]
     [found] = await everything(app, reason="intervention")
-    assert (found.id, found.status, found.detail) == (jobs[1].id, "waiting", "exhausted: ValueError: no")
-    assert [await job.status() for job in jobs[2:]] == ["waiting", "waiting"]
+    assert (found.id, found.state, found.detail) == (jobs[1].id, "waiting", "exhausted: ValueError: no")
+    assert [await job.state() for job in jobs[2:]] == ["waiting", "waiting"]
     await lane.add("b", 10)
     await run(app)
     assert lane.of("b") == [10]
@@ -152,7 +153,7 @@ async def test_a_promoted_job_of_a_halted_lane_runs_again_and_the_lane_goes_on(a
     assert await jobs[1].promote()
     await run(app)
     assert lane.of("a") == [0, 1, 1, 1, 1, 2, 3]
-    assert {await job.status() for job in jobs} == {"done"}
+    assert {await job.state() for job in jobs} == {"done"}
 
 
 async def test_a_cancelled_job_of_a_halted_lane_lets_the_lane_go_on(app, clock):
@@ -161,23 +162,23 @@ async def test_a_cancelled_job_of_a_halted_lane_lets_the_lane_go_on(app, clock):
     await run(app)
 
     assert lane.of("a") == [0, 1, 1, 2, 3]
-    assert [await job.status() for job in jobs] == ["done", "cancelled", "done", "done"]
+    assert [await job.state() for job in jobs] == ["done", "cancelled", "done", "done"]
 
 
 async def test_a_job_without_a_key_does_not_halt_anything(app):
-    @app.task(attempts=1, on_exhausted="halt")
+    @app.task(attempts=1, lane_on_dead="halt")
     async def fails() -> None:
         raise ValueError("no")
 
     job = await fails.enqueue()
     await run(app)
 
-    assert await job.status() == "dead"
+    assert await job.state() == "dead"
 
 
 def test_another_word_for_what_to_do_is_refused():
     with pytest.raises(ConfigError, match="halt"):
-        App("sqlite:///:memory:").task(on_exhausted="hope")(test_another_word_for_what_to_do_is_refused)  # type: ignore[call-overload]
+        App("sqlite:///:memory:").task(lane_on_dead="hope")(test_another_word_for_what_to_do_is_refused)  # type: ignore[call-overload]
 
 
 async def test_a_cancelled_job_in_line_is_passed_over(app):
@@ -206,7 +207,7 @@ async def test_a_handler_knows_nothing_of_other_keys(app):
 
     @app.task
     async def step() -> None:
-        seen.append(current().lease.lane)
+        seen.append(current_attempt().lease.lane)
 
     await step.using(key="a").enqueue()
     await run(app)

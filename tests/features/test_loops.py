@@ -3,13 +3,17 @@
 import asyncio
 import contextlib
 import gc
+import multiprocessing
+import os
 import threading
 import weakref
 from pathlib import Path
 
+import pytest
+
 from packhorse import App
 from tests.conftest import namespace
-from tests.features.making import PATIENCE, run
+from tests.features.factories import PATIENCE, run
 
 
 def open_files() -> int:
@@ -27,7 +31,7 @@ def test_loops_that_have_ended_leave_no_connection_and_no_loop_behind(kind: str,
     async def call(number: int) -> None:
         loops.append(weakref.ref(asyncio.get_running_loop()))
         job = await note.enqueue(number)
-        assert await job.status() == "ready"
+        assert await job.state() == "ready"
         with contextlib.suppress(TimeoutError):
             await job.result(0.01)
 
@@ -83,3 +87,26 @@ def test_what_is_in_memory_lives_as_long_as_its_app():
     asyncio.run(run(app))
 
     assert done == [1, 2]
+
+
+@pytest.mark.parametrize("folder", ["home", "h o?m#e%41é", os.fsdecode(b"caf\xe9")])
+def test_an_app_with_a_relative_file_finds_it_in_a_process_forked_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+):
+    home, elsewhere = tmp_path / folder, tmp_path / "elsewhere"
+    home.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(home)
+    app = App("sqlite:///shop.db?synchronous=normal")
+
+    @app.task(name="note")
+    async def note(number: int) -> None: ...
+
+    os.chdir(elsewhere)
+    child = multiprocessing.get_context("fork").Process(target=lambda: asyncio.run(note.enqueue(1)))
+    child.start()
+    child.join(PATIENCE)
+
+    assert child.exitcode == 0
+    assert asyncio.run(ready(app)) == 1
+    assert list(elsewhere.iterdir()) == []

@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from packhorse import App, cron, every
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.schedules.firing import put
-from packhorse.schedules.schedule import Schedule, What, time_of
-from packhorse.telemetry.names import Name
-from packhorse.testing.clock import TurnedClock
-from tests.features.making import DAY, HOUR, MINUTE, SECOND, everything
+from packhorse.schedules.schedule import Schedule, ScheduleTarget, time_of
+from packhorse.telemetry.names import EventName
+from packhorse.testing import TurnedClock
+from tests.features.factories import DAY, HOUR, MINUTE, SECOND, everything
 
 LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))
 SCHEDULES, AHEAD = (10_000, 20) if LONG else (1200, 3)
@@ -33,13 +33,13 @@ def clock() -> TurnedClock:
 
 async def fill(app: App, schedules: list[Schedule], begin: datetime = BEGIN) -> None:
     records = (await app.store()).records
-    for first in range(0, len(schedules), caps.ITEMS):
-        some = schedules[first : first + caps.ITEMS]
+    for first in range(0, len(schedules), limits.ITEMS):
+        some = schedules[first : first + limits.ITEMS]
         await records.put([put(schedule, due=schedule.due(begin), expect=0) for schedule in some])
 
 
 def daily(number: int, hour: int, **policies) -> Schedule:
-    return Schedule(name=f"s{number}", rule=cron(hour=hour), what=What(task="nothing"), **policies)
+    return Schedule(name=f"s{number}", rule=cron(hour=hour), what=ScheduleTarget(task="nothing"), **policies)
 
 
 async def test_schedules_due_in_the_same_second_are_all_fired(app, clock):
@@ -52,11 +52,11 @@ async def test_schedules_due_in_the_same_second_are_all_fired(app, clock):
 
 
 class Fired:
-    """How many ticks a worker said it has fired."""
+    """How many ticks a worker reported to have fired."""
 
     def __init__(self, app: App, enough: int) -> None:
         self._left, self._all = enough, asyncio.Event()
-        app.telemetry.on(self, Name.FIRED)
+        app.telemetry.on(self, EventName.FIRED)
 
     def __call__(self, *_: object) -> None:
         self._left -= 1
@@ -72,14 +72,14 @@ async def late(app: App) -> list[float]:
     """By how many seconds jobs were made after their ticks, soonest first."""
     jobs = await everything(app, limit=1000)
     return sorted(
-        (time_of(job.stored.born) - datetime.fromisoformat(job.headers["tick"])).total_seconds() for job in jobs
+        (time_of(job.stored.enqueued_at) - datetime.fromisoformat(job.headers["tick"])).total_seconds() for job in jobs
     )
 
 
 async def test_one_worker_fires_all_that_is_due_in_the_same_second_within_five(live, kind):
     now = time_of(await (await live.store()).ping())
     moment = now + timedelta(seconds=AHEAD)
-    what, rule = What(task="nothing", queue="elsewhere"), every("1d", start=moment)
+    what, rule = ScheduleTarget(task="nothing", queue="elsewhere"), every("1d", start=moment)
     await fill(live, [Schedule(name=f"s{number}", rule=rule, what=what) for number in range(SCHEDULES)], now)
     fired = Fired(live, SCHEDULES)
     async with live.worker():

@@ -1,10 +1,12 @@
-"""What people are told when they say something wrong."""
+"""What people read when they say something wrong."""
+
+import functools
 
 import pytest
 
-from packhorse import App, ConfigError, InvalidArguments, InvalidInput
+from packhorse import App, ConfigError, InvalidArguments, InvalidInput, every
 from packhorse.errors import InvalidResult
-from tests.features.making import run
+from tests.features.factories import run
 
 
 async def test_a_plain_function_cannot_run_as_async_and_the_other_way_round(memory):
@@ -33,6 +35,39 @@ async def test_an_unknown_option_is_a_type_error_that_names_the_nearest(memory):
         App("sqlite:///:memory:", priorty=5)
     with pytest.raises(TypeError, match="There is no option colour=: there are at, attempts, backoff"):
         work.using(colour="red")
+
+
+async def test_an_unknown_policy_of_a_schedule_is_a_type_error_that_names_the_nearest(memory):
+    @memory.task
+    async def work() -> None: ...
+
+    with pytest.raises(TypeError, match=r"There is no option overlpa=: did you mean overlap\?"):
+        memory.schedule(every("5s"), overlpa="skip")(work)
+    with pytest.raises(TypeError, match=r"There is no option jiter=: did you mean jitter\?"):
+        await memory.schedules.put("often", every("5s"), work.call(), jiter=5)
+
+
+async def test_what_is_no_function_or_has_no_name_is_no_task(memory):
+    async def work(number: int) -> None: ...
+
+    with pytest.raises(ConfigError, match="'work' is no function: put the decorator on a function"):
+        memory.task("work")
+    with pytest.raises(ConfigError, match="has no name: give the task one, with name="):
+        memory.task(functools.partial(work, 1))
+
+
+async def test_what_is_no_call_is_not_enqueued(memory):
+    @memory.task
+    async def work(number: int = 1) -> None: ...
+
+    for wrong, remedy in {
+        work: r"give it with its arguments: task\.call",
+        work(): r"write work\.call\(…\) instead of work\(…\)",
+        (work.call(), work.call()): r"give calls one by one: enqueue\(\*calls\)",
+    }.items():
+        with pytest.raises(InvalidInput, match=remedy):
+            await memory.enqueue(work.call(), wrong)
+    assert (await memory.find()).items == ()
 
 
 @pytest.mark.parametrize("kinds", ["ValueError", ValueError])

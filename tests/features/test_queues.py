@@ -6,7 +6,7 @@ import pytest
 
 from packhorse import App, chain, group
 from packhorse.errors import PayloadTooLarge, TooManyItems
-from tests.features.making import everything, run
+from tests.features.factories import everything, run
 
 NONE = {"scheduled": 0, "ready": 0, "running": 0, "waiting": 0, "done": 0, "dead": 0, "cancelled": 0}
 
@@ -35,14 +35,14 @@ async def test_a_paused_queue_takes_jobs_and_gives_none_until_it_is_resumed(app,
     job = await make(clock=clock).queue("email").enqueue("work", {"what": 1})
     await work.using(queue="other").enqueue(2)
     await run(app, ["email", "other"])
-    assert (ran, await job.status()) == ([2], "ready")
+    assert (ran, await job.state()) == ([2], "ready")
 
     await email.resume()
     await run(app)
     assert ran == [2, 1]
 
 
-async def test_a_queue_paused_or_resumed_elsewhere_is_heard_by_a_worker_that_lives(live, make):
+async def test_a_queue_paused_or_resumed_elsewhere_is_noticed_by_a_worker_that_lives(live, make):
     other = make().queue("email")
 
     @live.task(queue="email")
@@ -75,7 +75,7 @@ async def test_counts_say_how_many_jobs_stand_in_each_state(app, work):
     }  # fmt: skip
 
 
-async def test_drain_cancels_what_has_not_begun(app, work, ran):
+async def test_cancel_pending_cancels_what_has_not_begun(app, work, ran):
     email = app.queue("email")
     done = await work.enqueue("done")
     await run(app)
@@ -83,15 +83,15 @@ async def test_drain_cancels_what_has_not_begun(app, work, ran):
     laned = [await work.using(key="k").enqueue() for _ in range(3)]
     elsewhere = await work.using(queue="other").enqueue("other")
 
-    assert await email.drain() == 25
-    assert {await job.status() for job in (*waiting, *laned)} == {"cancelled"}
-    assert (await done.status(), await elsewhere.status()) == ("done", "ready")
+    assert await email.cancel_pending() == 25
+    assert {await job.state() for job in (*waiting, *laned)} == {"cancelled"}
+    assert (await done.state(), await elsewhere.state()) == ("done", "ready")
     await run(app, ["email", "other"])
     assert ran == ["done", "other"]
-    assert await email.drain() == 0
+    assert await email.cancel_pending() == 0
 
 
-async def test_drain_leaves_what_runs(live):
+async def test_cancel_pending_leaves_what_runs(live):
     running, go = asyncio.Event(), asyncio.Event()
 
     @live.task(queue="email")
@@ -104,10 +104,10 @@ async def test_drain_leaves_what_runs(live):
     async with live.worker("email", concurrency=1):
         await running.wait()
         second = await work.enqueue()
-        assert await live.queue("email").drain() == 1
+        assert await live.queue("email").cancel_pending() == 1
         go.set()
         assert await first.result(20) == "done"
-    assert await second.status() == "cancelled"
+    assert await second.state() == "cancelled"
 
 
 async def test_purge_removes_every_job_of_the_queue(app, work):
@@ -121,8 +121,8 @@ async def test_purge_removes_every_job_of_the_queue(app, work):
 
     assert await email.purge() == 13
     assert await email.counts() == NONE
-    assert await jobs[0].status() == "unknown"
-    assert await kept.status() == "ready"
+    assert await jobs[0].state() == "unknown"
+    assert await kept.state() == "ready"
     assert (await work.using(id="chosen").enqueue()).created
 
 
@@ -151,11 +151,11 @@ async def test_several_calls_are_enqueued_together(app, work, ran):
     await run(app)
 
     assert sorted(map(str, ran)) == ["a", "b"]
-    assert (await seven.result(1), await later.status()) == (7, "scheduled")
-    assert (await a.status(), await b.status()) == ("done", "done")
+    assert (await seven.result(1), await later.state()) == (7, "scheduled")
+    assert (await a.state(), await b.state()) == ("done", "done")
 
 
-async def test_calls_and_flows_are_enqueued_together(app):
+async def test_calls_and_plans_are_enqueued_together(app):
     @app.task
     async def double(number: int) -> int:
         return 2 * number

@@ -1,4 +1,4 @@
-"""What goes wrong with schedules: runs that fail, come late or never; wishes that are refused."""
+"""What goes wrong with schedules: runs that fail, come late or never; requests that are refused."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -8,18 +8,20 @@ import pytest
 from packhorse import InvalidInput, Tick, constant, every
 from packhorse.engine.caretaker import duties
 from packhorse.errors import InvalidSchedule, JobFailed
-from packhorse.model import caps
-from packhorse.model.codec import About, Codec
-from packhorse.model.effect import Put
+from packhorse.model import limits
+from packhorse.model.codec import Codec, JobIdentity
+from packhorse.model.effect import Publish, Put
 from packhorse.model.lease import Settlement
-from packhorse.schedules.alarm import failed
+from packhorse.schedules import failure_events
+from packhorse.schedules.duties import duties as schedule_duties
+from packhorse.schedules.failure_events import failed
 from packhorse.schedules.firing import EXPECTED
 from packhorse.schedules.schedule import KIND
-from packhorse.telemetry.names import Name
-from packhorse.testing.clock import TurnedClock
-from tests.features.making import DAY, HOUR, MINUTE, SECOND, everything, run
+from packhorse.telemetry.names import EventName
+from packhorse.testing import TurnedClock
+from tests.factories import Held, take
+from tests.features.factories import DAY, HOUR, MINUTE, SECOND, everything, run
 from tests.features.scheduling import BEGIN, alarms, at, begin, elsewhere, nothing, pass_time, ticks
-from tests.making import Held, take
 
 
 @pytest.fixture
@@ -37,14 +39,14 @@ def seen() -> list[Tick]:
 
 async def test_one_schedule_that_cannot_be_fired_stops_no_other(app, clock):
     await app.schedules.put("good", every("1h"), elsewhere(app), overlap="allow")
-    store, told = await app.store(), []
-    app.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.DUTY_FAILED)
+    store, reported = await app.store(), []
+    app.telemetry.on(lambda name, fields: reported.append(fields["detail"]), EventName.DUTY_FAILED)
     await store.records.put([Put(KIND, "bad", b'{"rule": "nonsense"}', due=clock.now() + 1)])
 
     await pass_time(app, clock, 3 * HOUR, HOUR)
 
     assert await ticks(app) == ["03-01T01:00", "03-01T02:00", "03-01T03:00"]
-    assert told == ["fire bad"] * 3
+    assert reported == ["fire bad"] * 3
 
 
 class NoKey:
@@ -52,37 +54,37 @@ class NoKey:
 
     mark, required = "k", True
 
-    def close(self, data: bytes, about: About) -> bytes:
+    def close(self, data: bytes, about: JobIdentity) -> bytes:
         raise PermissionError("no key here")
 
-    def open(self, data: bytes, about: About) -> bytes:
+    def open(self, data: bytes, about: JobIdentity) -> bytes:
         raise PermissionError("no key here")
 
 
 @pytest.mark.parametrize("catch_up", ["skip", "latest", "all"])
 async def test_what_one_process_cannot_fire_another_does(make, clock, catch_up):
     unfit, fit = make(clock=clock), make(clock=clock)
-    unfit.desk._codec = Codec(NoKey())
-    told: list[str] = []
-    unfit.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.DUTY_FAILED)
+    unfit.client.builder._codec = Codec(NoKey())
+    reported: list[str] = []
+    unfit.telemetry.on(lambda name, fields: reported.append(fields["detail"]), EventName.DUTY_FAILED)
     await fit.schedules.put("s", every("1h"), elsewhere(fit), catch_up=catch_up, overlap="allow")
     clock.turn(HOUR)
 
     for _ in range(3):
         assert await unfit.schedules.fire() == 0
-    assert told == ["fire s"]
+    assert reported == ["fire s"]
     assert await fit.schedules.fire() == 1
 
     clock.turn(HOUR)
     assert await unfit.schedules.fire() == 0
     assert await fit.schedules.fire() == 1
     assert await ticks(fit) == ["03-01T01:00", "03-01T02:00"]
-    assert told == ["fire s"] * 2
+    assert reported == ["fire s"] * 2
 
 
 async def test_many_that_cannot_be_fired_stand_in_the_way_of_none(app, clock):
     store = await app.store()
-    bad = [Put(KIND, f"bad{n}", b"{}", due=clock.now() + 1) for n in range(caps.ITEMS)]
+    bad = [Put(KIND, f"bad{n}", b"{}", due=clock.now() + 1) for n in range(limits.ITEMS)]
     await store.records.put(bad)
     await app.schedules.put("good", every("1h"), elsewhere(app), overlap="allow")
 
@@ -91,26 +93,26 @@ async def test_many_that_cannot_be_fired_stand_in_the_way_of_none(app, clock):
     assert await ticks(app) == ["03-01T01:00", "03-01T02:00"]
 
 
-async def test_a_record_that_cannot_be_read_is_told_and_hides_no_other(make, clock):
+async def test_a_record_that_cannot_be_read_is_reported_and_hides_no_other(make, clock):
     app = make(clock=clock, release="2")
     await app.schedules.put("good", every("1h"), elsewhere(app), expect_within="5m")
     app.schedule(every("1h"), name="bad")(nothing(app))
     app.schedule(every("1h"), name="mine")(app.registry.task("nothing"))
-    store, told = await app.store(), []
-    app.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.DUTY_FAILED)
+    store, reported = await app.store(), []
+    app.telemetry.on(lambda name, fields: reported.append(fields["detail"]), EventName.DUTY_FAILED)
     await store.records.put([Put(KIND, "bad", b'{"rule": "of a later release"}')])
 
     assert [schedule.name for schedule in (await app.schedules.find()).items] == ["good"]
     assert await app.schedules.declare() == ["mine"]
-    assert set(told) == {"read bad", "declare bad"}
+    assert set(reported) == {"read bad", "declare bad"}
     with pytest.raises(InvalidSchedule, match="cannot be read here"):
         await app.schedules.get("bad")
     assert await app.schedules.remove("bad")
 
 
 async def test_an_expected_run_that_cannot_be_read_stops_no_other(app, clock):
-    store, told = await app.store(), []
-    app.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.DUTY_FAILED)
+    store, reported = await app.store(), []
+    app.telemetry.on(lambda name, fields: reported.append(fields["detail"]), EventName.DUTY_FAILED)
     await store.records.put([Put(EXPECTED, "a/1", b"{}", due=clock.now() + HOUR)])
     await app.schedules.put("s", every("1h"), elsewhere(app), expect_within="5m")
     clock.turn(HOUR)
@@ -121,7 +123,7 @@ async def test_an_expected_run_that_cannot_be_read_stops_no_other(app, clock):
     await app.schedules.watch()
 
     assert [event["event"] for event in await alarms(app)] == ["late"]
-    assert told == ["watch a/1"]
+    assert reported == ["watch a/1"]
 
 
 async def test_a_failed_run_is_tried_again_and_dies_like_any_job(app, clock):
@@ -138,7 +140,7 @@ async def test_a_failed_run_is_tried_again_and_dies_like_any_job(app, clock):
         clock.turn(10 * SECOND)
 
     [job] = await everything(app)
-    assert (job.status, job.attempt) == ("dead", 2)
+    assert (job.state, job.attempt) == ("dead", 2)
 
 
 async def test_a_run_is_stopped_at_the_timeout_of_its_task(live):
@@ -174,7 +176,7 @@ async def test_s48_a_scheduled_run_that_fails_for_good_is_an_event_at_once(app, 
 
 async def test_s48_a_scheduled_run_that_was_lost_too_often_is_an_event(app, clock):
     store = await app.store()
-    [reap, *_] = duties(store, list, lease=30 * SECOND, max_lost=1, telemetry=app.telemetry, deaths=failed)
+    [reap, *_] = duties(store, list, lease=30 * SECOND, max_lost=1, telemetry=app.telemetry, on_dead=failed)
     await app.schedules.put("s", every("1h"), elsewhere(app))
     clock.turn(HOUR)
     await app.schedules.fire()
@@ -190,29 +192,33 @@ async def test_s48_a_scheduled_run_that_was_lost_too_often_is_an_event(app, cloc
     assert [(event["event"], event["schedule"]) for event in await alarms(app)] == [("failed", "s")]
 
 
-async def test_s48_a_run_that_does_not_end_in_time_is_told_once(app, clock):
-    told: list[tuple[Name, str]] = []
-    app.telemetry.on(lambda name, fields: told.append((name, fields["detail"])), Name.RUN_LATE, Name.RUN_MISSED)
+async def test_s48_a_run_that_does_not_end_in_time_is_reported_once(app, clock):
+    reported: list[tuple[EventName, str]] = []
+    app.telemetry.on(
+        lambda name, fields: reported.append((name, fields["detail"])), EventName.RUN_LATE, EventName.RUN_MISSED
+    )
     app.schedule(every("1h"), name="late", expect_within="5m")(nothing(app))
     await app.schedules.declare()
     clock.turn(HOUR)
     await app.schedules.fire()
     await app.schedules.watch()
-    assert told == []
+    assert reported == []
 
     clock.turn(5 * MINUTE)
     await app.schedules.watch()
     await app.schedules.watch()
 
-    assert told == [(Name.RUN_LATE, "late 2026-03-01T01:00:00+00:00")]
+    assert reported == [(EventName.RUN_LATE, "late 2026-03-01T01:00:00+00:00")]
     [event] = await alarms(app)
     assert event["event"] == "late"
 
 
 async def test_s48_a_run_that_failed_or_was_never_made_is_missed_and_one_that_ended_well_is_not(app, clock):
-    told: list[str] = []
+    reported: list[str] = []
     app.telemetry.on(
-        lambda name, fields: told.append(f"{name.value} {fields['detail'][:4]}"), Name.RUN_MISSED, Name.RUN_LATE
+        lambda name, fields: reported.append(f"{name.value} {fields['detail'][:4]}"),
+        EventName.RUN_MISSED,
+        EventName.RUN_LATE,
     )
 
     @app.schedule(every("1h"), name="good", expect_within="5m")
@@ -231,7 +237,7 @@ async def test_s48_a_run_that_failed_or_was_never_made_is_missed_and_one_that_en
     clock.turn(10 * MINUTE)
     await app.schedules.watch()
 
-    assert told == ["run_missed dead"]
+    assert reported == ["run_missed dead"]
     assert [(event["event"], event["schedule"]) for event in await alarms(app)] == [
         ("failed", "dead"),
         ("missed", "dead"),
@@ -267,16 +273,16 @@ async def test_what_cannot_be_scheduled_is_refused_when_declared(memory):
     with pytest.raises(InvalidSchedule, match="cron"):
         memory.schedule("0 * * * *")(task)
     memory.schedule(every("1h"))(task)
-    with pytest.raises(InvalidSchedule, match="another of this name"):
+    with pytest.raises(InvalidSchedule, match="another schedule has this name"):
         memory.schedule(every("2h"))(task)
     with pytest.raises(InvalidSchedule, match="more than the tick"):
 
         @memory.schedule(every("1h"))
         async def greedy(tick: Tick, other: int) -> None: ...
 
-    with pytest.raises(InvalidSchedule, match="own business"):
+    with pytest.raises(InvalidSchedule, match="sets id, unique"):
         await memory.schedules.put("s", every("1h"), task.using(delay="1h").call())
-    with pytest.raises(InvalidSchedule, match="exclude each other"):
+    with pytest.raises(InvalidSchedule, match="cannot be combined"):
         await memory.schedules.put("s", every("1h"), task.using(key="k").call(), overlap="queue")
 
 
@@ -298,3 +304,20 @@ async def test_a_rule_that_fires_once_before_the_end_of_time_does(app, clock):
 
     assert await app.schedules.fire() == 1
     assert await app.schedules.next("century", 5) == []
+
+
+@pytest.mark.parametrize(("written", "kept"), [(2, [1, 2]), (12, [8, 9, 10, 11, 12]), (2507, list(range(2503, 2508)))])
+async def test_a_duty_of_the_worker_keeps_the_newest_events(app, monkeypatch, written, kept):
+    assert failure_events.MAX_EVENTS == 10_000
+    monkeypatch.setattr(failure_events, "MAX_EVENTS", 5)
+    store = await app.store()
+    for first in range(0, written, 500):
+        await store.streams.publish([Publish("packhorse.schedules", b"{}")] * min(500, written - first))
+    [trim] = [duty for duty in schedule_duties(app.client, store, app.telemetry) if duty.name == "trim failure events"]
+
+    rounds = 1
+    while await trim.run():
+        rounds += 1
+
+    assert rounds == written // 1000 + 1
+    assert [event.offset for event in await store.streams.read("packhorse.schedules", limit=1000)] == kept

@@ -7,9 +7,10 @@ import pytest
 
 from packhorse import Tick, cron, every
 from packhorse.errors import InvalidSchedule
-from packhorse.schedules.firing import MOST
-from packhorse.telemetry.names import Name
-from tests.features.making import DAY, HOUR, MINUTE, SECOND, everything, run
+from packhorse.schedules.firing import MAX_CAUGHT_UP
+from packhorse.telemetry.names import EventName
+from tests.factories import take
+from tests.features.factories import DAY, HOUR, MINUTE, SECOND, everything, run
 from tests.features.scheduling import (
     SetClock,
     alarms,
@@ -22,7 +23,6 @@ from tests.features.scheduling import (
     pass_time,
     ticks,
 )
-from tests.making import take
 
 LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))
 DOWN = [f"03-01T0{n}:00" for n in range(1, 6)]
@@ -51,8 +51,8 @@ def clock() -> SetClock:
     ],
 )
 async def test_what_was_missed_is_caught_up_with_as_declared(app, clock, catch_up, overlap, expected):
-    said = {} if overlap is None else {"overlap": overlap}
-    app.schedule(cron("@hourly"), name="hourly", catch_up=catch_up, **said)(nothing(app))
+    given = {} if overlap is None else {"overlap": overlap}
+    app.schedule(cron("@hourly"), name="hourly", catch_up=catch_up, **given)(nothing(app))
     await app.schedules.declare()
 
     clock.turn(5 * HOUR + 10 * MINUTE)
@@ -66,7 +66,7 @@ async def test_what_was_missed_is_caught_up_with_as_declared(app, clock, catch_u
     assert await ticks(app) == [*expected, "03-01T06:00"]
 
 
-async def test_catching_up_with_all_runs_one_after_the_other_unless_said_otherwise(app, clock):
+async def test_catching_up_with_all_runs_one_after_the_other_unless_set_otherwise(app, clock):
     seen: list[str] = []
 
     @app.schedule(every("1h"), name="s", catch_up="all")
@@ -89,14 +89,14 @@ async def test_catching_up_with_all_and_skipping_overlaps_exclude_each_other(mem
 
 @pytest.mark.parametrize(("overlap", "expected"), [("skip", [40]), ("queue", each(10, 40)), ("allow", each(10, 40))])
 async def test_ticks_late_by_less_than_a_minute_are_made_as_far_as_runs_may_overlap(app, clock, overlap, expected):
-    told: list[str] = []
-    app.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.FIRED)
+    reported: list[str] = []
+    app.telemetry.on(lambda name, fields: reported.append(fields["detail"]), EventName.FIRED)
     await app.schedules.put("s", every("10s"), elsewhere(app), overlap=overlap, catch_up="skip")
 
     clock.turn(45 * SECOND)
 
     assert await app.schedules.fire() == len(expected)
-    assert told == [f"s 2026-03-01T00:00:{second}+00:00" for second in expected]
+    assert reported == [f"s 2026-03-01T00:00:{second}+00:00" for second in expected]
     assert (await app.schedules.get("s")).last == at("03-01T00:00:40")
     assert len(await everything(app)) == len(expected)
 
@@ -105,9 +105,11 @@ async def test_ticks_late_by_less_than_a_minute_are_made_as_far_as_runs_may_over
     ("catch_up", "expected"),
     [("skip", [("05:00", 5)]), ("latest", [("04:00", 4)]), ("all", [])],
 )
-async def test_s48_ticks_that_get_no_run_are_told_with_their_number(app, clock, catch_up, expected):
-    told: list[tuple[str, int]] = []
-    app.telemetry.on(lambda name, fields: told.append((fields["detail"][13:18], fields["count"])), Name.RUN_MISSED)
+async def test_s48_ticks_that_get_no_run_are_reported_with_their_number(app, clock, catch_up, expected):
+    reported: list[tuple[str, int]] = []
+    app.telemetry.on(
+        lambda name, fields: reported.append((fields["detail"][13:18], fields["count"])), EventName.RUN_MISSED
+    )
     await app.schedules.put("s", every("1h"), elsewhere(app), catch_up=catch_up, expect_within="1h")
     await app.schedules.put("quiet", every("1h"), elsewhere(app), catch_up=catch_up)
 
@@ -116,7 +118,7 @@ async def test_s48_ticks_that_get_no_run_are_told_with_their_number(app, clock, 
     await app.schedules.fire()
 
     events = await alarms(app)
-    assert [(event["tick"][11:16], event["count"]) for event in events] == told == expected
+    assert [(event["tick"][11:16], event["count"]) for event in events] == reported == expected
     assert {(event["event"], event["schedule"], event["job"]) for event in events} <= {("missed", "s", None)}
 
 
@@ -204,8 +206,8 @@ async def test_a_jump_forward_by_a_day_is_caught_up_with_to_the_cap(app, clock):
     await app.schedules.put("s", every("10m"), elsewhere(app), overlap="allow", catch_up="all")
     clock.turn(DAY)
 
-    assert await app.schedules.fire() == MOST + 1
-    assert await ticks(app, limit=500) == [moved(minutes) for minutes in range(1440 - 10 * MOST, 1450, 10)]
+    assert await app.schedules.fire() == MAX_CAUGHT_UP + 1
+    assert await ticks(app, limit=500) == [moved(minutes) for minutes in range(1440 - 10 * MAX_CAUGHT_UP, 1450, 10)]
 
 
 @pytest.mark.parametrize("catch_up", ["skip", "latest", "all"])

@@ -6,9 +6,9 @@ import pytest
 
 from packhorse import App, every
 from packhorse.schedules.release import rank
-from packhorse.telemetry.names import Name
-from packhorse.testing.clock import TurnedClock
-from tests.features.making import HOUR, MINUTE, everything
+from packhorse.telemetry.names import EventName
+from packhorse.testing import TurnedClock
+from tests.features.factories import HOUR, MINUTE, everything
 from tests.features.scheduling import begin, elsewhere, nothing
 
 
@@ -133,15 +133,15 @@ async def test_an_app_disables_nothing_of_another_app_in_the_same_store(make, cl
     assert (await shop.schedules.get("letters")).app == f"{__name__}:mail"
 
 
-async def test_a_declaration_that_is_left_out_is_told(make, clock):
+async def test_a_declaration_that_is_left_out_is_reported(make, clock):
     old = declaring(make(clock=clock, release="1"), same="1h", other="1h", gone="1h")
     new = declaring(make(clock=clock, release="2"), same="1h", other="2h")
-    told: list[str] = []
-    old.telemetry.on(lambda name, fields: told.append(fields["detail"]), Name.OUTRANKED)
+    reported: list[str] = []
+    old.telemetry.on(lambda name, fields: reported.append(fields["detail"]), EventName.DECLARATION_IGNORED)
     for app in (old, new, old):
         await app.schedules.declare()
 
-    assert told == ["other of 2 over 1", "gone of 2 over 1"]
+    assert reported == ["other of 2 over 1", "gone of 2 over 1"]
 
 
 def test_releases_have_an_order():

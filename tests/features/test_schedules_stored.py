@@ -7,8 +7,8 @@ import pytest
 from packhorse import App, Tick, cron, every
 from packhorse.errors import InvalidName, InvalidSchedule, ScheduleNotFound
 from packhorse.jobs.portal import PORTAL
-from packhorse.testing.clock import TurnedClock
-from tests.features.making import DAY, HOUR, MINUTE, run
+from packhorse.testing import TurnedClock
+from tests.features.factories import DAY, HOUR, MINUTE, run
 from tests.features.scheduling import BEGIN, at, begin, elsewhere, nothing, pass_time, ticks
 
 
@@ -171,7 +171,7 @@ def test_code_without_an_event_loop_has_the_same(tmp_path, clock):
     assert schedules.fire() == 1
     assert schedules.get("s").last == at("03-01T01:00")
     assert schedules.backfill("s", BEGIN, at("03-01T02:00")) == 1
-    assert schedules.run("s", at=BEGIN).status() == "ready"
+    assert schedules.run("s", at=BEGIN).state() == "ready"
     assert schedules.sync() == []
     app.sync.close()
     PORTAL.stop()

@@ -16,7 +16,7 @@ from packhorse import App, current
 from tests import servers
 from tests.conftest import kinds
 from tests.features.callers import Callers
-from tests.features.making import run, until
+from tests.features.factories import run, until
 
 STORES = [kind for kind in kinds() if kind in Callers.KINDS]
 TABLE = f"orders_of_{os.getpid()}"  # other processes of the run use the same database
@@ -65,7 +65,7 @@ def statements(engine: Any) -> list[str]:
 
 def last_words(log: list[str]) -> list[str]:
     """The last two statements, each as its part of the work."""
-    return ["settlement" if "settle_within_1" in statement else statement.split(" (")[0] for statement in log[-2:]]
+    return ["settlement" if "settle_within" in statement else statement.split(" (")[0] for statement in log[-2:]]
 
 
 @only_postgres
@@ -81,7 +81,7 @@ async def test_what_a_session_has_not_flushed_is_written_before_the_settlement(l
     job = await work.enqueue()
     await run(live)
 
-    assert await job.status() == "done"
+    assert await job.state() == "done"
     assert last_words(log) == [f"INSERT INTO {TABLE}", "settlement"]
 
 
@@ -102,7 +102,7 @@ async def test_what_an_async_session_has_not_flushed_is_written_before_the_settl
     job = await work.enqueue()
     await run(live)
 
-    assert await job.status() == "done"
+    assert await job.state() == "done"
     assert last_words(log) == [f"INSERT INTO {TABLE}", "settlement"]
 
 
@@ -119,7 +119,7 @@ async def test_what_cannot_be_flushed_fails_the_attempt_and_nothing_is_settled(l
     job = await work.enqueue()
     await run(live)
 
-    assert await job.status() == "dead"
+    assert await job.state() == "dead"
     assert [failure.type for failure in (await job.info()).failures] == ["sqlalchemy.exc.IntegrityError"]
     with Sessions() as session:
         assert session.query(Order).all() == []
@@ -180,7 +180,7 @@ async def preparing(kind: str, preparing_server: servers.Server) -> AsyncIterato
 
         async def asleep() -> bool:
             with psycopg.connect(url) as connection:
-                return connection.execute("select 1 from packhorse.sleepers").fetchone() is not None
+                return connection.execute("select 1 from packhorse.idle_workers").fetchone() is not None
 
         await until(asleep)
         yield app

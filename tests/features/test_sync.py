@@ -17,11 +17,13 @@ from typing import Any
 
 import pytest
 
-from packhorse import App, ConfigError, JobCancelled, JobFailed, Status, chain, correlated, current, group
+from packhorse import App, ConfigError, JobCancelled, JobFailed, JobState, chain, correlated, current, group
 from packhorse.errors import InvalidArguments, StoreClosed
 from packhorse.jobs.portal import PORTAL
+from packhorse.jobs.result_waiter import ResultWaiter
+from packhorse.jobs.search import PAGE_SIZE
 from tests import servers
-from tests.features.making import PATIENCE, Place, everything, working
+from tests.features.factories import PATIENCE, Place, everything, working
 
 ROOT = Path(__file__).parents[2]
 MINUTE = 60
@@ -83,6 +85,7 @@ async def words(app: App) -> list[str]:
 async def test_a_result_has_its_type_and_its_errors(faced: Faced):
     def script() -> None:
         assert faced.add.sync.enqueue(1, b=2).result(timeout=PATIENCE) + 1 == 4
+        assert faced.add.using(id="sum").sync.enqueue_and_wait(1, b=2) == 3
         with pytest.raises(JobFailed, match="nothing there"):
             faced.fails.sync.enqueue().result(timeout=PATIENCE)
 
@@ -95,14 +98,14 @@ def test_a_handle_does_what_the_async_one_does(faced: Faced):
 
     assert job.created
     assert not faced.add.using(id="once").sync.enqueue(1, 2).created
-    assert job.status() is Status.SCHEDULED
+    assert job.state() is JobState.SCHEDULED
     assert job.promote()
-    assert job.info().status is Status.READY
+    assert job.info().state is JobState.READY
     assert job.progress() is None
     with pytest.raises(TimeoutError):
         job.result(timeout=0.01)
-    assert job.cancel() is Status.CANCELLED
-    assert faced.app.sync.job(job.id) == job
+    assert job.cancel() is JobState.CANCELLED
+    assert faced.app.sync.job(job.id) == faced.app.sync.job("once") == faced.add.sync.job("once") == job
     with pytest.raises(JobCancelled):
         faced.app.sync.job(job.id).result()
 
@@ -114,8 +117,10 @@ def test_wrong_arguments_are_the_callers_error(faced: Faced):
 
 def test_an_app_enqueues_several_calls_and_finds_them(faced: Faced):
     first, second = faced.app.sync.enqueue(faced.add.call(1, 2), faced.fails.call())
+    more = faced.app.sync.enqueue(*(faced.add.call(1, number) for number in range(PAGE_SIZE)))
 
-    assert [job.id for job in faced.app.sync.find(task="add").items] == [first.id]
+    assert isinstance(more, tuple)
+    assert sorted(job.id for job in faced.app.sync.jobs(task="add")) == sorted(job.id for job in (first, *more))
     assert [job.id for job in faced.app.sync.find(task="fails").items] == [second.id]
 
 
@@ -126,8 +131,8 @@ def test_a_queue_is_steered(faced: Faced):
         queue.resume()
         jobs = [queue.enqueue("send", {"to": number}, delay=number) for number in range(3)]
         assert (queue.counts()["ready"], queue.counts()["scheduled"]) == (1, 2)
-        assert queue.drain() == 3
-        assert {job.status() for job in jobs} == {Status.CANCELLED}
+        assert queue.cancel_pending() == 3
+        assert {job.state() for job in jobs} == {JobState.CANCELLED}
         assert queue.purge() == 3
 
 
@@ -145,12 +150,12 @@ async def test_a_paused_queue_gives_no_jobs_until_it_is_resumed(faced: Faced):
         assert await asyncio.to_thread(script) == 3
 
 
-async def test_flows_are_enqueued_whole_and_cancelled_whole(faced: Faced):
+async def test_plans_are_enqueued_whole_and_cancelled_whole(faced: Faced):
     def script() -> None:
         assert chain(faced.add.call(1, 2), faced.double).sync.enqueue().result(timeout=PATIENCE) == 6
         assert group(faced.add.call(1, 2), faced.add.call(3, 4)).sync.enqueue().result(timeout=PATIENCE) == [3, 7]
         later = group(*(faced.add.using(delay="1h").call(n, n) for n in range(3))).sync.enqueue()
-        assert later.cancel() is Status.CANCELLED
+        assert later.cancel() is JobState.CANCELLED
         assert not faced.app.sync.find(state="scheduled").items
 
     async with working(faced.app):
@@ -215,7 +220,7 @@ async def test_inside_a_running_loop_it_says_what_to_do_instead(faced: Faced):
 async def test_a_notebook_may_block_the_loop_below_it(faced: Faced, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(builtins, "get_ipython", object, raising=False)
 
-    assert faced.add.sync.enqueue(1, 2).status() is Status.READY
+    assert faced.add.sync.enqueue(1, 2).state() is JobState.READY
 
 
 async def test_the_portal_does_not_wait_for_itself(faced: Faced, monkeypatch: pytest.MonkeyPatch):
@@ -240,7 +245,7 @@ def test_the_chain_of_work_is_the_callers(faced: Faced):
     with correlated("order-7"):
         job = faced.add.sync.enqueue(1, 2)
 
-    assert job.info().correlation == "order-7"
+    assert job.info().correlation_id == "order-7"
 
 
 def test_what_a_call_sets_in_its_context_stays_there(faced: Faced):
@@ -281,8 +286,8 @@ async def test_a_child_loses_nothing_when_its_parent_is_gone(place: Place, live:
     assert await words(live) == ["child", "orphan", "other", "parent"]
 
 
-def test_a_child_notices_a_fork_that_nobody_told_python_of(place: Place):
-    assert run(place, "fork_untold") == ["both"]
+def test_a_child_notices_a_fork_that_python_does_not_know_of(place: Place):
+    assert run(place, "fork_in_c") == ["both"]
 
 
 def test_what_is_in_memory_is_not_shared_with_a_child(tmp_path: Path):
@@ -292,7 +297,7 @@ def test_what_is_in_memory_is_not_shared_with_a_child(tmp_path: Path):
 
 @contextmanager
 def gunicorn(place: Place, port: int) -> Iterator["subprocess.Popen[str]"]:
-    """A server that loads the app, then forks two workers; it is told to end at the end."""
+    """A server that loads the app, then forks two workers; it is asked to end at the end."""
     options = ["--preload", "--workers=2", "--graceful-timeout=20", f"--bind=127.0.0.1:{port}"]
     process = subprocess.Popen(
         [sys.executable, "-m", "gunicorn", *options, "tests.features.sync_wsgi:application"],
@@ -318,10 +323,10 @@ async def test_a_server_that_loads_the_app_and_then_forks_serves_and_ends(place:
 
     with gunicorn(place, port) as process, concurrent.futures.ThreadPoolExecutor(4) as pool:
         assert process.stderr is not None
-        said = []
-        while sum("Booting worker" in line for line in said) < 2:
-            said.append(process.stderr.readline())
-            assert said[-1], said
+        given = []
+        while sum("Booting worker" in line for line in given) < 2:
+            given.append(process.stderr.readline())
+            assert given[-1], given
         answers = list(pool.map(ask, range(20)))
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=PATIENCE)
@@ -369,7 +374,7 @@ def test_closing_the_app_ends_the_waits_and_a_call_opens_it_again(faced: Faced):
         with pytest.raises(StoreClosed, match="closed while this call waited"):
             waiting.result(timeout=PATIENCE)
 
-    assert job.status() is Status.READY
+    assert job.state() is JobState.READY
 
 
 def test_a_call_that_wants_to_exit_is_not_the_last_one(faced: Faced):
@@ -379,11 +384,11 @@ def test_a_call_that_wants_to_exit_is_not_the_last_one(faced: Faced):
     with pytest.raises(SystemExit):
         PORTAL.run(leave())
 
-    assert faced.add.sync.enqueue(1, 2).status() is Status.READY
+    assert faced.add.sync.enqueue(1, 2).state() is JobState.READY
 
 
 async def _waits() -> bool:
-    return any(task.get_coro().__qualname__ == "Ends._listen" for task in asyncio.all_tasks())
+    return any(task.get_coro().__qualname__ == ResultWaiter._listen.__qualname__ for task in asyncio.all_tasks())
 
 
 def _note(word: str) -> str:

@@ -17,11 +17,11 @@ import pytest
 
 from packhorse import App, ConfigError, current, exponential
 from packhorse.errors import NoTransactions, OtherDatabase
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 from tests.conftest import kinds
 from tests.features.callers import MINE
-from tests.features.factories import Factories
-from tests.features.making import run
+from tests.features.drivers import Factories
+from tests.features.factories import run
 
 STORES = [kind for kind in kinds() if kind in Factories.KINDS]
 ADAPTERS = [(kind, name) for kind in STORES for name in Factories.KINDS[kind]]
@@ -43,7 +43,7 @@ while not select.select([sys.stdin], [], [], 0.01)[0]:
     waits.append(time.monotonic() - sent)
 print(len(waits), max(waits), flush=True)
 app.sync.close()
-"""  # enqueues until it is told to stop, and says how often and how long it took at the longest
+"""  # enqueues until it is asked to stop, and says how often and how long it took at the longest
 
 
 class Mine:
@@ -99,7 +99,7 @@ class TestFromTheStore:
         await run(live)
 
         assert [await job.result(5) for job in written] == [1, 1]
-        assert await failed.status() == "dead"
+        assert await failed.state() == "dead"
         assert mine.rows() == [1, 2]
 
     async def test_what_a_handler_enqueues_is_there_with_what_it_wrote(self, live: App, mine: Mine):
@@ -147,16 +147,16 @@ class TestFromAFactory:
         bad = await task.enqueue(3, fail=True)
         await run(live)
 
-        assert [await job.status() for job in good] == ["done", "done"]
-        assert await bad.status() == "dead"
+        assert [await job.state() for job in good] == ["done", "done"]
+        assert await bad.state() == "dead"
         assert mine.rows() == [1, 2]
 
     async def test_a_lost_lease_rolls_a_session_back(
         self, live: App, mine: Mine, adapter: tuple[str, str], factories: Factories
     ):
         factory, handler = await factories.of(adapter[1])
-        told: list[Any] = []
-        live.telemetry.on(lambda name, fields: told.append(name))
+        reported: list[Any] = []
+        live.telemetry.on(lambda name, fields: reported.append(name))
         store = await live.store()
 
         def stealing() -> Any:
@@ -171,13 +171,13 @@ class TestFromAFactory:
         blocking = not asyncio.iscoroutinefunction(handler)
         task = live.task(name="write", transaction=stealing if blocking else stealing_on_loop)(handler)
         loop = asyncio.get_running_loop()
-        [receipt] = await live.desk.send(task.call(1).jobs())
+        [receipt] = await live.client.send(task.call(1).jobs())
         lost = receipt
         await run(live)
 
         assert mine.rows() == []
-        assert {Name.ROLLED_BACK, Name.LEASE_LOST} & set(told), "whoever notices first"
-        assert Name.DONE not in told
+        assert {EventName.ROLLED_BACK, EventName.LEASE_LOST} & set(reported), "whoever notices first"
+        assert EventName.DONE not in reported
 
 
 class TestFromAFactoryThatCommitsByItself:
@@ -202,7 +202,7 @@ class TestFromAFactoryThatCommitsByItself:
         await run(live)
         await factories.close()
 
-        assert await job.status() == "dead"
+        assert await job.state() == "dead"
         assert [failure.type for failure in (await job.info()).failures] == ["packhorse.errors.NoTransaction"] * 2
         assert mine.rows() == []
 
@@ -222,7 +222,7 @@ async def test_a_session_that_begins_by_itself_is_fine(live: App, mine: Mine, ur
     job = await work.enqueue()
     await run(live)
 
-    assert (await job.status(), mine.rows()) == ("done", [1])
+    assert (await job.state(), mine.rows()) == ("done", [1])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind == "sqlite"])
@@ -253,7 +253,7 @@ def test_a_task_in_a_child_process_cannot_have_a_transaction():
     for options in ({"run": "process"}, {"timeout": 5}):
         with pytest.raises(NoTransactions, match='run="thread"'):
             app.task(transaction=True, **options)(os.getpid)
-    with pytest.raises(ConfigError, match="say True"):
+    with pytest.raises(ConfigError, match="give True"):
         app.task(transaction="default")(os.getpid)
 
 
@@ -261,8 +261,8 @@ def test_a_task_in_a_child_process_cannot_have_a_transaction():
 async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_and_a_half(
     live: App, mine: Mine, url: str
 ):
-    told: list[tuple[Name, Any]] = []
-    live.telemetry.on(lambda name, fields: told.append((name, dict(fields))))
+    reported: list[tuple[EventName, Any]] = []
+    live.telemetry.on(lambda name, fields: reported.append((name, dict(fields))))
     ended = threading.Event()
 
     @live.task(transaction=True, backoff=AT_ONCE)
@@ -299,9 +299,13 @@ async def test_a_transaction_of_five_seconds_delays_no_enqueue_by_more_than_two_
     assert 1 < longest_of_other < 2.5, "it does not wait for the transaction, or for too long"
     assert count > 10
     assert mine.rows() == [1]
-    names = [name for name, _ in told]
-    assert (names.count(Name.ROLLED_BACK), names.count(Name.LOST), names.count(Name.LEASE_LOST)) == (1, 0, 0)
-    [again] = [fields for name, fields in told if name is Name.AGAIN]
+    names = [name for name, _ in reported]
+    assert (names.count(EventName.ROLLED_BACK), names.count(EventName.LOST), names.count(EventName.LEASE_LOST)) == (
+        1,
+        0,
+        0,
+    )
+    [again] = [fields for name, fields in reported if name is EventName.RETRYING]
     assert "transaction-too-long" in again["error"].message
 
 
@@ -324,5 +328,5 @@ async def test_a_session_that_cannot_be_opened_is_a_failed_try(live: App, mine: 
     job = await work.enqueue()
     await run(live)
 
-    assert (await job.status(), closed) == ("dead", ["closed", "closed"])
+    assert (await job.state(), closed) == ("dead", ["closed", "closed"])
     assert [failure.type for failure in (await job.info()).failures] == ["ConnectionError", "ConnectionError"]

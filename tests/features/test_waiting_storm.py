@@ -12,17 +12,17 @@ import pytest
 
 from packhorse import App, JobCancelled, JobFailed, JobHandle
 from packhorse.errors import OutcomeUnknown, StoreClosed, StoreUnavailable
-from packhorse.jobs.ends import Ends
-from packhorse.testing.faults import Delay, DropReply, Fail, Faulty
-from tests.features.making import SECOND
-from tests.features.test_s34_waiting import nothing_waits
+from packhorse.jobs.result_waiter import ResultWaiter
+from packhorse.testing.faults import Delay, DropReply, Faulty, RaiseError
+from tests.features.factories import SECOND
+from tests.features.test_waiting import nothing_waits
 
 STORMS = 30 if os.environ.get("PACKHORSE_TEST_LONG") else 2
 SEED = os.environ.get("PACKHORSE_SEED")
 JOBS, WAITS = 40, 120
 FAULTS = (
-    Fail(StoreUnavailable("away on purpose")),
-    Fail(OutcomeUnknown("lost on purpose")),
+    RaiseError(StoreUnavailable("away on purpose")),
+    RaiseError(OutcomeUnknown("lost on purpose")),
     DropReply(),
     Delay(SECOND // 50),
 )
@@ -75,8 +75,8 @@ async def test_every_patient_waiter_gets_its_answer_through_a_storm(live: App, s
     jobs = await live.enqueue(*(work.call(number) for number in range(JOBS)))
     for job in jobs[3::10]:
         await job.cancel()
-    home, weather, before = await live._homes.here(), Weather(chance), len(asyncio.all_tasks())
-    home.ends = Ends(Faulty(home.store, weather.decide), live._clock)
+    home, weather, before = await live.client.loop_store(), Weather(chance), len(asyncio.all_tasks())
+    home.waiter = ResultWaiter(Faulty(home.store, weather.decide), live._clock)
     picked = [chance.randrange(JOBS) for _ in range(WAITS)]
     waits = [
         asyncio.create_task(wait_at_random(jobs[number], random.Random(seed + n))) for n, number in enumerate(picked)

@@ -18,12 +18,12 @@ from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import Session
 
-from packhorse import App, InvalidInput, Status, StoreUnavailable, chain, current
+from packhorse import App, InvalidInput, JobState, StoreUnavailable, chain, current
 from packhorse.errors import NoTransaction, OtherDatabase, UnknownConnection
 from packhorse.jobs.portal import PORTAL
 from tests.conftest import kinds
 from tests.features.callers import Callers, known_to_django
-from tests.features.making import Place, everything, run
+from tests.features.factories import Place, everything, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -130,7 +130,7 @@ async def test_another_file_is_not_touched_by_a_call_that_is_refused(sums: Sum, 
     async with App(f"sqlite:///{tmp_path / 'other.db'}") as other:
         await other.open()
         connection = sqlite3.connect(tmp_path / "other.db")
-        with pytest.raises(OtherDatabase, match="leads to"):
+        with pytest.raises(OtherDatabase, match="The connection is to"):
             await sums.add.using(within=connection).enqueue(1)
 
         assert not connection.in_transaction
@@ -152,7 +152,7 @@ async def test_whoever_wrote_before_a_transaction_read_anything_is_no_obstacle(s
 
 
 @only_sqlite
-async def test_a_transaction_that_has_read_what_another_changed_is_told_to_begin_immediately(sums: Sum):
+async def test_a_transaction_that_has_read_what_another_changed_is_asked_to_begin_immediately(sums: Sum):
     await sums.add.enqueue(1)
     connection = sqlite3.connect(sums.path)
     connection.execute("begin")
@@ -188,12 +188,12 @@ def test_sync_code_enqueues_on_its_own_thread(sums: Sum):
     [second] = sums.app.sync.enqueue(sums.add.call(2), within=connection)
     third = sums.app.sync.queue("default").enqueue("add", {"a": 3}, within=connection)
     fourth = chain(sums.add.call(4), sums.add).sync.enqueue(within=connection)
-    before = [job.status().value for job in (first, second, third, fourth)]
+    before = [job.state().value for job in (first, second, third, fourth)]
     connection.commit()
     connection.close()
 
     assert before == ["unknown"] * 4
-    assert [job.status().value for job in (first, second, third, fourth)] == ["ready", "ready", "ready", "waiting"]
+    assert [job.state().value for job in (first, second, third, fourth)] == ["ready", "ready", "ready", "waiting"]
 
 
 @only_postgres
@@ -226,17 +226,17 @@ def test_a_django_program_orders_and_enqueues_in_one_transaction(place: Place, k
     assert json.loads(done.stdout) == {"orders": ["halter", "saddle"], "made": [True, False, True], "jobs": 4}
 
 
-# -- where it cannot be said
+# -- where it cannot be given
 
 
 @only_sqlite
-async def test_within_is_said_once_and_where_it_counts(sums: Sum):
+async def test_within_is_given_once_and_where_it_counts(sums: Sum):
     one, two = sqlite3.connect(sums.path), sqlite3.connect(sums.path)
     await sums.app.open()
 
     with pytest.raises(InvalidInput, match="one transaction"):
         await sums.app.enqueue(sums.add.using(within=one).call(1), within=two)
-    with pytest.raises(InvalidInput, match=r"flow\.enqueue\(within"):
+    with pytest.raises(InvalidInput, match=r"plan\.enqueue\(within"):
         await chain(sums.add.using(within=one).call(1), sums.add).enqueue()
     both = await sums.app.enqueue(sums.add.using(within=one).call(1), sums.add.call(2))
     one.commit()
@@ -259,7 +259,7 @@ async def test_an_effect_of_a_job_cannot_be_within_something_else(sums: Sum):
     connection.close()
 
     [job] = await everything(sums.app)
-    assert job.status is Status.DEAD
+    assert job.state is JobState.DEAD
     assert "commits with that" in job.failures[-1].message
 
 

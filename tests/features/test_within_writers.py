@@ -20,7 +20,7 @@ from packhorse import App
 from packhorse.jobs.portal import PORTAL
 from tests.conftest import kinds
 from tests.features.callers import MINE, TABLE, Callers
-from tests.features.making import everything, until
+from tests.features.factories import everything, until
 
 WRITERS = 8
 USUAL = 50_000 if os.environ.get("PACKHORSE_TEST_LONG") else 1600

@@ -106,7 +106,7 @@ HOW = {
 async def breaking(kind: str, url: str, store: Store, how: str) -> AsyncIterator[Breaking]:
     """What breaks calls of this store."""
     if kind == "memory":
-        yield BreaksSQLite(store._seat.database._writing)  # type: ignore[attr-defined]
+        yield BreaksSQLite(store._handle.database._writing)  # type: ignore[attr-defined]
         return
     import asyncpg
 

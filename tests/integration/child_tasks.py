@@ -13,18 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from packhorse.engine.attempt import Attempt, current_attempt
 from packhorse.engine.context import Context, current
-from packhorse.engine.executors.process import Children
+from packhorse.engine.executors.process import ChildPool
 from packhorse.engine.policy import Policy
 from packhorse.engine.registry import Entry, Registry, Run
 from packhorse.engine.signals import Cancel, Retry, Snooze
 from packhorse.errors import UnknownScheme
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.clock import SYSTEM
 from packhorse.model.effect import Put
 from packhorse.model.lease import Lease
 from packhorse.telemetry.emit import Telemetry
-from tests.making import new
+from tests.factories import new
 
 registry = Registry()
 NEVER = threading.Event()
@@ -101,28 +102,28 @@ def tell_late() -> None:
     ctx = current()
 
     def speak() -> None:
-        HEARD.wait()
+        RECEIVED.wait()
         say(ctx, "late")
-        SAID.set()
+        SENT.set()
 
     threading.Thread(target=speak, daemon=True).start()
 
 
-HEARD, SAID = threading.Event(), threading.Event()
+RECEIVED, SENT = threading.Event(), threading.Event()
 
 
 @task()
 def after_late() -> None:
-    HEARD.set()
-    SAID.wait()
+    RECEIVED.set()
+    SENT.wait()
     say(current(), "own")
 
 
 @task(attempts=2)
 def with_effects(fails: bool) -> str:
     current().enqueue(new("other", payload=b'{"a": "\xc3\xa9\\u0000"}', delay=5))
-    current().publish("news", b'"told"', key="k")
-    current().effects.append(Put("kind", "key", b"[1]", expect=0))
+    current().publish("news", b'"sold"', key="k")
+    current_attempt().effects.append(Put("kind", "key", b"[1]", expect=0))
     if fails:
         raise RuntimeError("too bad")
     return "ok"
@@ -137,7 +138,7 @@ def many_effects(count: int) -> None:
 def huge_effects() -> None:
     """Each is small enough, together they are not."""
     for _ in range(30):
-        current().publish("news", b"x" * caps.VALUE)
+        current().publish("news", b"x" * limits.VALUE)
 
 
 @task()
@@ -206,7 +207,7 @@ def stop_nicely(value: str | None) -> str | None:
     while not ctx.cancelled:
         NEVER.wait(0.002)
     if value is None:
-        ctx.check()
+        ctx._attempt.raise_if_stopped()
     return value
 
 
@@ -241,7 +242,7 @@ def tenant(name: str) -> str:
 
 @task()
 def place() -> dict[str, Any]:
-    left = current().deadline
+    left = current_attempt().deadline
     return {
         "folder": str(Path.cwd()),
         "path": sys.path,
@@ -302,18 +303,18 @@ def stray() -> str:
 def lease(task: str, **options: Any) -> Lease:
     given: dict[str, Any] = {
         "id": bytes(16), "token": bytes(16), "until": 0, "task": task, "queue": "default", "payload": b"sealed",
-        "headers": b"{}", "priority": 10, "attempt": 1, "lost": 0, "born": 0,
+        "headers": b"{}", "priority": 10, "attempt": 1, "lost": 0, "enqueued_at": 0,
     }  # fmt: skip
     return Lease(**(given | options))
 
 
-def context(task: str, **options: Any) -> Context:
+def attempt(task: str, **options: Any) -> Attempt:
     entry = registry.find(task)
     assert entry is not None
-    return Context(lease(task, **options), entry)
+    return Attempt(lease(task, **options), entry)
 
 
 async def work(task: str, payload: str) -> None:
     """A worker with one child and one attempt."""
-    children = Children("tests.integration.child_tasks:app", size=1, clock=SYSTEM, telemetry=Telemetry())
-    await children.call(context(task), payload.encode())
+    children = ChildPool("tests.integration.child_tasks:app", size=1, clock=SYSTEM, telemetry=Telemetry())
+    await children.call(attempt(task), payload.encode())

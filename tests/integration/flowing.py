@@ -14,8 +14,8 @@ from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
 from tests.conformance.invariants import check, plain
 from tests.crash.proof import note
-from tests.engine.making import SECOND, Tasks, job, worker
-from tests.making import found
+from tests.engine.factories import SECOND, Tasks, job, worker
+from tests.factories import found
 
 RAN = "ran"
 PATIENCE = 60
@@ -24,7 +24,7 @@ BATCH = 5
 
 @dataclass
 class Account:
-    """What callers were told, and what the store has in the end."""
+    """What callers were answered, and what the store has in the end."""
 
     acknowledged: set[JobId] = field(default_factory=set)
     refusals: Counter[str] = field(default_factory=Counter)
@@ -39,7 +39,7 @@ class Account:
         )
 
 
-class Flow:
+class Plan:
     """A producer and a worker on one store."""
 
     def __init__(self, url: str) -> None:
@@ -51,8 +51,8 @@ class Flow:
         self._going = True
 
     async def _work(self, number: int) -> None:
-        self.ran[current().job] += 1
-        current().publish(RAN, current().job.encode())
+        self.ran[current().job_id] += 1
+        current().publish(RAN, current().job_id.encode())
         await asyncio.sleep(0.001)
 
     async def produce(self) -> None:
@@ -78,7 +78,7 @@ class Flow:
             while len(self.account.acknowledged) < known or self.ran.total() < ran:
                 await asyncio.sleep(0.01)
 
-    async def through(self, disturb: Callable[["Flow"], Awaitable[None]]) -> Account:
+    async def through(self, disturb: Callable[["Plan"], Awaitable[None]]) -> Account:
         """Let jobs flow before, while and after something happens, until all of them have ended."""
         await self.store.migrate()
         await self.store.open()

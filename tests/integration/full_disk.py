@@ -20,7 +20,7 @@ from packhorse.model.outcome import Done
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from tests.conformance.invariants import check
-from tests.making import found, new, put_in, take
+from tests.factories import found, new, put_in, take
 
 PAYLOAD = b'"' + b"x" * 20_000 + b'"'
 ROOM = 2 << 20

@@ -7,9 +7,10 @@ from typing import Any
 import redis.asyncio
 
 from packhorse.stores.redis.store import RedisStore
-from tests.conftest import kinds
+from tests.conftest import all_kinds, kinds
 
-KINDS = tuple(kind for kind in ("redis", "valkey") if kind in kinds())
+SERVERS = tuple(kind for kind in ("redis", "valkey") if kind in all_kinds())  # for what a server does by itself
+KINDS = tuple(kind for kind in SERVERS if kind in kinds())  # for what only our scripts and our client do
 NONE = "neither Redis nor Valkey is among the stores to test"
 
 

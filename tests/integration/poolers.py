@@ -53,10 +53,10 @@ def pooling(server: servers.Server, folder: Path, *settings: str) -> Iterator[Po
             with contextlib.suppress(PermissionError):
                 each.chmod(each.stat().st_mode | 0o055)
     log = folder / "pgbouncer.log"
-    with log.open("wb") as said:
+    with log.open("wb") as log_file:
         process = subprocess.Popen(
             [binary, folder / "pgbouncer.ini"], cwd="/", env={**os.environ, **more}, stdin=subprocess.DEVNULL,
-            stdout=said, stderr=said, preexec_fn=servers._die_with_parent, **user,  # noqa: PLW1509
+            stdout=log_file, stderr=log_file, preexec_fn=servers._die_with_parent, **user,  # noqa: PLW1509
         )  # type: ignore[call-overload, unused-ignore]  # fmt: skip
     pooled = servers.Server(
         "postgres", upstream._replace(netloc=f"postgres@127.0.0.1:{port}").geturl(), "", None, process

@@ -1,4 +1,4 @@
-"""Pools of child processes for tests, with ears for what they say and bounded waits for what they do."""
+"""Pools of child processes for tests, with queues for what they say and bounded waits for what they do."""
 
 import asyncio
 import json
@@ -9,15 +9,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from packhorse.engine.context import Context
-from packhorse.engine.executors.process import Children
+from packhorse.engine.attempt import Attempt
+from packhorse.engine.executors.process import ChildPool
 from packhorse.engine.judge import Cause
 from packhorse.model import codec
 from packhorse.model.clock import SYSTEM
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Outcome
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 from tests.integration import child_tasks
 
 ORIGIN = "tests.integration.child_tasks:registry"
@@ -28,14 +28,14 @@ class Pool:
     """Children of one origin, and what they say."""
 
     def __init__(self, origin: str = ORIGIN, *, size: int = 1, clock: Any = SYSTEM, **options: Any) -> None:
-        self.said: asyncio.Queue[tuple[Name, dict[str, Any]]] = asyncio.Queue()
+        self.events: asyncio.Queue[tuple[EventName, dict[str, Any]]] = asyncio.Queue()
         telemetry = Telemetry()
-        telemetry.on(lambda name, fields: self.said.put_nowait((name, dict(fields))))
-        self.children = Children(origin, size=size, clock=clock, telemetry=telemetry, **options)
+        telemetry.on(lambda name, fields: self.events.put_nowait((name, dict(fields))))
+        self.children = ChildPool(origin, size=size, clock=clock, telemetry=telemetry, **options)
 
     async def run(self, task: str, **given: Any) -> Settlement:
         """Run an attempt to its end."""
-        settlement = await self.call(child_tasks.context(task), **given)
+        settlement = await self.call(child_tasks.attempt(task), **given)
         assert settlement is not None
         return settlement
 
@@ -47,8 +47,8 @@ class Pool:
         data = (await self.run(task, **given)).outcome.result
         return None if data is None else codec.decode(data)
 
-    async def call(self, ctx: Context, **given: Any) -> Settlement | None:
-        return await within(self.children.call(ctx, codec.encode(given)))
+    async def call(self, attempt: Attempt, **given: Any) -> Settlement | None:
+        return await within(self.children.call(attempt, codec.encode(given)))
 
     def begin(self, task: str, **given: Any) -> "Running":
         """Start an attempt that is watched and stopped by the test."""
@@ -59,8 +59,8 @@ class Pool:
         while self.children.pids:
             await within(asyncio.sleep(0.001))
 
-    async def hear(self) -> tuple[Name, dict[str, Any]]:
-        return await within(self.said.get())
+    async def hear(self) -> tuple[EventName, dict[str, Any]]:
+        return await within(self.events.get())
 
 
 class Running:
@@ -68,17 +68,17 @@ class Running:
 
     def __init__(self, pool: Pool, task: str, given: dict[str, Any]) -> None:
         self.progress: asyncio.Queue[bytes] = asyncio.Queue()
-        self.ctx = child_tasks.context(task)
-        self.ctx.note = lambda _, data: self.progress.put_nowait(data)
-        self.task = asyncio.create_task(pool.children.call(self.ctx, codec.encode(given)))
+        self.attempt = child_tasks.attempt(task)
+        self.attempt.write_progress = lambda _, data: self.progress.put_nowait(data)
+        self.task = asyncio.create_task(pool.children.call(self.attempt, codec.encode(given)))
 
-    async def told(self) -> Any:
+    async def received(self) -> Any:
         """What the attempt tells next."""
         return json.loads(codec.decode(await within(self.progress.get()))["message"])
 
     def stop(self, cause: Cause) -> None:
         """Stop it as a worker does."""
-        self.ctx.stopped = cause
+        self.attempt.stop_cause = cause
         self.task.cancel()
 
     async def end(self) -> Settlement | None:
@@ -91,7 +91,7 @@ async def within(work: Any) -> Any:
 
 
 class Fifo:
-    """A pipe with a name: who holds its other end is heard when it begins, and once more when the last holder is dead."""
+    """A pipe with a name: who holds its other end is noticed when it begins, and once more when the last holder is dead."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "fifo")

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from packhorse.stores.redis.store import RedisStore
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 
 GREETINGS = (b"CLIENT", b"SELECT", b"AUTH")
 
@@ -14,7 +14,7 @@ class Refusing:
     """``login`` answers a greeting, each of ``answers`` one request; None is no answer, for ever."""
 
     def __init__(self, *answers: bytes | None, login: bytes | None = b"+OK") -> None:
-        self.answers, self.login, self.heard = list(answers), login, 0
+        self.answers, self.login, self.received = list(answers), login, 0
         self.port = 0
         self._lines: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -28,7 +28,7 @@ class Refusing:
                 words = [await self._word(reader) for _ in range(int(line[1:]))]
                 answer = self.login
                 if words[0] not in GREETINGS:
-                    self.heard += 1
+                    self.received += 1
                     if not self.answers:
                         break
                     answer = self.answers.pop(0)

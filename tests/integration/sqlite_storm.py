@@ -12,7 +12,7 @@ from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import Done
 from packhorse.stores import open_store
 from packhorse.stores.sqlite import file
-from tests.making import new, new_id, put_in, take
+from tests.factories import new, new_id, put_in, take
 
 BLOB = b'"' + b"x" * 3000 + b'"'
 

@@ -10,17 +10,15 @@ import pytest
 
 from packhorse.errors import StoreError, StoreFull
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.job import Keep, NewJob, Unique
-from packhorse.model.lease import Ask, Lease, Settlement, Verdict
+from packhorse.model.job import NewJob, Retention, UniqueKey
+from packhorse.model.lease import ClaimRequest, Lease, Settlement, Verdict
 from packhorse.model.reason import WaitReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from packhorse.stores.contract import Store
 from tests import business
 from tests.conformance.invariants import check
 from tests.conftest import kinds
-from tests.integration.breaking import HOW, breaking
-from tests.integration.torn import LONG
-from tests.making import (
+from tests.factories import (
     BROKEN,
     DEAD,
     HOUR,
@@ -37,6 +35,8 @@ from tests.making import (
     run,
     take,
 )  # fmt: skip
+from tests.integration.breaking import HOW, breaking
+from tests.integration.torn import LONG
 
 KINDS = [("memory", "an error")] if "memory" in kinds() else []
 KINDS += [("postgres", how) for how in HOW] if "postgres" in kinds() else []
@@ -56,7 +56,7 @@ class Scene:
     parent: NewJob
     held: list[Lease]
     fresh: NewJob
-    wanted: Ask
+    wanted: ClaimRequest
 
 
 async def scene(store: Store, clock: Any) -> Scene:
@@ -64,7 +64,7 @@ async def scene(store: Store, clock: Any) -> Scene:
     await put_in(store, dead, waiting, pruned)
     await run(store, DEAD)
     await run(store, Wait(WaitReason.UNROUTABLE))
-    await run(store, Done(b"1", Keep(0, 0)))
+    await run(store, Done(b"1", Retention(0, 0)))
     parent = new(children=1)
     await put_in(store, laned(priority=0), new(priority=0, parent=parent.id), parent)
     held = await take(store, 2)
@@ -72,7 +72,7 @@ async def scene(store: Store, clock: Any) -> Scene:
     await put_in(store, ready, behind, scheduled, laned("b", delay=1))
     await store.records.put([Put("kind", "there", b"1")])
     clock.turn(MINUTE)
-    return Scene(ready, behind, scheduled, dead, parent, held, laned(unique=Unique("k")), ask(2))
+    return Scene(ready, behind, scheduled, dead, parent, held, laned(unique=UniqueKey("k")), ask(2))
 
 
 def settle(store: Store, scene: Scene, outcome: Any) -> Awaitable[Any]:
@@ -104,7 +104,7 @@ VERBS: dict[str, Verb] = {
     "put": lambda store, scene: store.records.put([Put("kind", "a", b"1"), Put("kind", "there", b"2")]),
     "drop records": lambda store, scene: store.records.drop("kind", ["there"]),
     "publish": lambda store, scene: store.streams.publish([Publish("news", b"1"), Publish("olds", b"2")]),
-    "beat": lambda store, scene: store.fleet.beat(Worker(id=OTHER, name="one"), MINUTE),
+    "beat": lambda store, scene: store.fleet.beat(WorkerInfo(id=OTHER, name="one"), MINUTE),
 }  # fmt: skip
 
 
@@ -113,8 +113,10 @@ async def everything(store: Store) -> Any:
     counts = {(queue, state): n for queue, by in (await store.jobs.count()).items() for state, n in by.items() if n}
     records = [(await store.records.find(kind)).items for kind in ("kind", "packhorse.delivered")]
     streams = [await store.streams.read(stream) for stream in ("news", "olds")]
-    paused = [stats.name for stats in await store.queues.stats() if stats.paused]
-    return jobs, counts, records, streams, paused, await store.fleet.workers()
+    stats = [
+        (queue.name, queue.paused, queue.total_enqueued, queue.total_ended) for queue in await store.queues.stats()
+    ]
+    return jobs, counts, records, streams, stats, await store.fleet.workers()
 
 
 @pytest.mark.parametrize(("kind", "how"), KINDS, ids=[f"{kind}: {how}" for kind, how in KINDS])

@@ -11,16 +11,16 @@ import pytest
 from packhorse.errors import StoreError
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.ids import new_id
-from packhorse.model.job import NewJob, State, Unique
+from packhorse.model.job import NewJob, State, UniqueKey
 from packhorse.model.lease import Renewed, Settlement
 from packhorse.model.outcome import Again, Done, On, Wait
 from packhorse.model.reason import WaitReason
 from packhorse.stores.contract import Store
-from packhorse.stores.postgres import wire
+from packhorse.stores.postgres import encoding
 from packhorse.stores.postgres.store import PostgresStore
 from packhorse.stores.sql.prefix import between
 from tests.conftest import kinds, namespace
-from tests.making import ask, end, found, laned, new, one, put_in, state, take
+from tests.factories import ask, end, found, laned, new, one, put_in, state, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -34,7 +34,7 @@ async def test_a_lease_that_another_call_holds_is_busy_and_not_lost(store, raw):
     await put_in(store, new(), new())
     held, free = await take(store)
     async with raw.transaction():
-        await raw.execute(f"SELECT 1 FROM {SCHEMA}.leases WHERE id = $1 FOR UPDATE", held.id)
+        await raw.execute(f"SELECT 1 FROM {SCHEMA}.running WHERE id = $1 FOR UPDATE", held.id)
 
         renewed = await store.jobs.renew([held, free], 1000)
 
@@ -47,7 +47,7 @@ async def test_reap_passes_over_a_lease_that_another_call_holds(store, raw, cloc
     held, free = await take(store)
     clock.to(held.until + 1)
     async with raw.transaction():
-        await raw.execute(f"SELECT 1 FROM {SCHEMA}.leases WHERE id = $1 FOR UPDATE", held.id)
+        await raw.execute(f"SELECT 1 FROM {SCHEMA}.running WHERE id = $1 FOR UPDATE", held.id)
 
         assert [lost.id for lost in await store.jobs.reap(10)] == [free.id]
 
@@ -58,7 +58,7 @@ async def test_hot_verbs_need_no_lock_on_the_head_of_the_lifecycle(store, raw):
     await put_in(store, new())
     await store.streams.read("packhorse.jobs")
     async with raw.transaction():
-        await raw.execute(f"SELECT 1 FROM {SCHEMA}.heads FOR UPDATE")
+        await raw.execute(f"SELECT 1 FROM {SCHEMA}.stream_heads FOR UPDATE")
         await asyncio.wait_for(put_in(store, new()), SOON)
         [first, second] = await take(store)
         await asyncio.wait_for(end(store, first, Done()), SOON)
@@ -84,45 +84,45 @@ async def test_calls_read_no_more_when_much_is_scheduled_and_much_has_ended(stor
     await end(store, *(await take(store)), Done())  # functions are planned while the tables are small
     later = clock.now() + 10**12
     await raw.execute(
-        f"INSERT INTO {SCHEMA}.jobs (id, born, due, children, priority, lane_limit, queue, task, headers, payload)"
+        f"INSERT INTO {SCHEMA}.jobs (id, enqueued_at, due, children, priority, lane_limit, queue, task, headers, payload)"
         f" SELECT lpad(to_hex(n), 32, '0')::uuid, 0, {later}, 0, n % 3, 1, 'default', 'work', '', ''"
         f" FROM generate_series(1, {2 * many}) AS n"
     )
     await raw.execute(
-        f"INSERT INTO {SCHEMA}.due (due, id, attempt, lost, priority, lane_limit, slot, queue, lane)"
+        f"INSERT INTO {SCHEMA}.scheduled (due, id, attempt, lost, priority, lane_limit, slot, queue, lane)"
         f" SELECT {later} + n, lpad(to_hex(n), 32, '0')::uuid, 0, 0, n % 3, 1, false, 'default',"
         f" CASE WHEN n % 4 = 0 THEN 'a' END FROM generate_series(1, {many}) AS n"
     )
     await raw.execute(
-        f"INSERT INTO {SCHEMA}.ends (finished, id, shelf, attempt, lost)"
+        f"INSERT INTO {SCHEMA}.ended (finished, id, retention_group, attempt, lost)"
         f" SELECT n, lpad(to_hex({many} + n), 32, '0')::uuid, 1, 1, 0 FROM generate_series(1, {many}) AS n"
     )
     await raw.execute(
-        f"INSERT INTO {SCHEMA}.tombs (forget, id, verdict)"
+        f"INSERT INTO {SCHEMA}.tombstones (forget, id, verdict)"
         f" SELECT {later}, lpad(to_hex({2 * many} + n), 32, '0')::uuid, 'done' FROM generate_series(1, {many}) AS n"
     )
-    await raw.execute(f"INSERT INTO {SCHEMA}.deltas (queue, scheduled, done) VALUES ('default', {many}, {many})")
-    statements, now = store._layout.statements, clock.now()
+    await raw.execute(f"INSERT INTO {SCHEMA}.count_deltas (queue, scheduled, done) VALUES ('default', {many}, {many})")
+    call, now = store._layout.functions.call, clock.now()
     lease = None
     for number in range(3):
         async with raw.transaction():
             job = f'[{{"id":"{new_id().hex()}","task":"work"}},{{"id":"{new_id().hex()}","task":"x","lane":"a"}}]'
-            await raw.fetch(statements.enqueue, [job], False, True, True, now)
-            await raw.fetch(statements.enqueue_plain, *wire.plain([new(), new("x")]), b"", now)
+            await raw.fetch(call("enqueue", 5), [job], False, True, True, now)
+            await raw.fetch(call("enqueue_plain", 13), *encoding.plain([new(), new("x")]), b"", now)
             done = [lease] if lease else []
-            answers = await raw.fetch(
-                statements.exchange, [row[2] for row in done], [new_id()] * len(done), [None] * len(done), None,
+            answer = await raw.fetchrow(
+                call("exchange", 19), done, [new_id()] * len(done), [None] * len(done), None,
                 new_id(), new_id(), 10**9, 0, False, ["default"], [1], [None], 1 << 22, None, 1000, 10**12, 10, True, now,
             )  # fmt: skip
-            lease = answers[0]
-            await raw.fetch(statements.renew, [lease[2]], [new_id()], 1000, now)
-            await raw.fetch(statements.reap, 10, 3, 1, 1, 1, 1, True, now)
+            [lease] = answer["lease_id"]
+            await raw.fetch(call("renew", 4), [lease], [new_id()], 1000, now)
+            await raw.fetch(call("reap", 8), 10, 3, 1, 1, 1, 1, True, now)
             read = await scanned(raw)
-        tables = ("jobs", "due", "ready", "leases", "waits", "ends", "tombs")
+        tables = ("jobs", "scheduled", "ready", "running", "waiting", "ended", "tombstones")
         big = {table: read[table] for table in tables if table in read}
         assert all(rows < 50 for rows, _ in big.values()), (number, big)
         assert all(rows < 200 for _, rows in big.values()), (number, big)
-    assert answers[-1][-4] == later + 1, "the next due moment is found among all that is scheduled"
+    assert answer["next_due"] == later + 1, "the next due moment is found among all that is scheduled"
 
 
 async def test_records_are_found_by_their_prefix_without_reading_others(store, raw, clock):
@@ -152,7 +152,9 @@ async def test_a_wait_that_begins_while_its_record_is_put_is_not_forgotten(store
     putter = await asyncpg.connect(url)
     transaction = putter.transaction()
     await transaction.start()
-    await putter.fetch(store._layout.statements.put, '[{"kind":"k","key":"a","value":"1"}]', clock.now())
+    await putter.fetch(
+        store._layout.functions.call("put_records", 2), '[{"kind":"k","key":"a","value":"1"}]', clock.now()
+    )
 
     waits = asyncio.create_task(end(store, lease, Wait(WaitReason.SIGNAL, On("k", "a"))))
     await waiting_for_a_lock(raw)
@@ -172,7 +174,7 @@ async def test_the_ends_of_two_last_children_at_once_release_their_parent(store,
     transaction = other.transaction()
     await transaction.start()
     await other.fetch(
-        store._layout.statements.exchange, [first.id], [first.token], [None], None,
+        store._layout.functions.call("exchange", 19), [first.id], [first.token], [None], None,
         *[None] * 10, 1000, 10**12, 10, True, clock.now(),
     )  # fmt: skip
 
@@ -194,7 +196,7 @@ async def test_two_migrators_at_once_take_each_step_once_and_leave_a_layout_that
 
         steps = [step for names in taken for step in names]
         assert Counter(steps) == Counter(set(steps))
-        assert {"0001_tables", "function:enqueue_1", "function:exchange_1"} <= set(steps)
+        assert set(steps) == {"0001_tables", "functions_1"}
         await stores[0].open()
         await put_in(stores[0], new())
         assert len(await take(stores[0])) == 1
@@ -241,8 +243,8 @@ async def test_a_fault_in_any_table_leaves_everything_as_it_was(store, raw):
     finally:
         await raw.execute(f"DROP FUNCTION {SCHEMA}.fault CASCADE")
     assert failed == {
-        "asks", "deltas", "ends", "events", "families", "heads", "jobs", "lanes", "leases", "lifecycle", "ready",
-        "records", "shelves", "uniques", "waits",
+        "claim_requests", "count_deltas", "ended", "events", "families", "jobs", "lanes", "lifecycle", "ready", "records",
+        "retention_groups", "running", "stream_heads", "unique_keys", "waiting",
     }  # fmt: skip
 
 
@@ -251,13 +253,13 @@ async def fault(store: Store, raw: Any, table: str, queue: str) -> set[str]:
     [parent] = await put_in(store, new("parent", queue=queue, children=1))
     await put_in(
         store,
-        laned(queue=queue, parent=parent, unique=Unique(f"{queue}.child")),
+        laned(queue=queue, parent=parent, unique=UniqueKey(f"{queue}.child")),
         laned(queue=queue),
         laned("other", queue=queue),
     )
     child, alone = await take(store, 2, queue)
     effects = (
-        Enqueue(new(queue=queue, unique=Unique(f"{queue}.next"))),
+        Enqueue(new(queue=queue, unique=UniqueKey(f"{queue}.next"))),
         Publish(f"news.{queue}", b"1"),
         Put("kind", queue, b"1", expect=0),
     )
@@ -283,27 +285,27 @@ async def broken_rules(connection: Any) -> list[str]:
         "one place": """
             SELECT count(*) FROM SCHEMA.jobs LEFT JOIN (
                 SELECT id, count(*) AS places FROM (
-                    SELECT id FROM SCHEMA.ready UNION ALL SELECT id FROM SCHEMA.due UNION ALL
-                    SELECT id FROM SCHEMA.leases UNION ALL SELECT id FROM SCHEMA.waits UNION ALL
-                    SELECT id FROM SCHEMA.ends
+                    SELECT id FROM SCHEMA.ready UNION ALL SELECT id FROM SCHEMA.scheduled UNION ALL
+                    SELECT id FROM SCHEMA.running UNION ALL SELECT id FROM SCHEMA.waiting UNION ALL
+                    SELECT id FROM SCHEMA.ended
                 ) AS place GROUP BY id
             ) AS found USING (id) WHERE places IS DISTINCT FROM 1""",
         "slots": """
             SELECT count(*) FROM SCHEMA.lanes FULL JOIN (
                 SELECT queue, lane, count(*) AS slots FROM (
-                    SELECT queue, lane FROM SCHEMA.ready UNION ALL SELECT queue, lane FROM SCHEMA.leases UNION ALL
-                    SELECT queue, lane FROM SCHEMA.due WHERE slot UNION ALL
-                    SELECT queue, lane FROM SCHEMA.waits WHERE slot
+                    SELECT queue, lane FROM SCHEMA.ready UNION ALL SELECT queue, lane FROM SCHEMA.running UNION ALL
+                    SELECT queue, lane FROM SCHEMA.scheduled WHERE slot UNION ALL
+                    SELECT queue, lane FROM SCHEMA.waiting WHERE slot
                 ) AS taken WHERE lane IS NOT NULL GROUP BY queue, lane
             ) AS taken USING (queue, lane) WHERE held IS DISTINCT FROM slots""",
         "counts": """
             SELECT count(*) FROM (
-                SELECT sum(scheduled) - (SELECT count(*) FROM SCHEMA.due) AS a,
+                SELECT sum(scheduled) - (SELECT count(*) FROM SCHEMA.scheduled) AS a,
                     sum(ready) - (SELECT count(*) FROM SCHEMA.ready) AS b,
-                    sum(running) - (SELECT count(*) FROM SCHEMA.leases) AS c,
-                    sum(waiting) - (SELECT count(*) FROM SCHEMA.waits) AS d,
-                    sum(done + dead + cancelled) - (SELECT count(*) FROM SCHEMA.ends) AS e
-                FROM SCHEMA.deltas
+                    sum(running) - (SELECT count(*) FROM SCHEMA.running) AS c,
+                    sum(waiting) - (SELECT count(*) FROM SCHEMA.waiting) AS d,
+                    sum(done + dead + cancelled) - (SELECT count(*) FROM SCHEMA.ended) AS e
+                FROM SCHEMA.count_deltas
             ) AS off WHERE (a, b, c, d, e) <> (0, 0, 0, 0, 0)""",
         "deliveries": """
             SELECT count(*) FROM SCHEMA.families WHERE delivered <> (
@@ -329,15 +331,15 @@ async def test_calls_on_the_same_lanes_and_parents_do_not_hinder_each_other(stor
 
     async def enqueue(place: Store, number: int) -> None:
         for turn in range(10):
-            wishes = [
+            new_jobs = [
                 NewJob(
                     task="child", lane=f"l{(number + turn * n) % 7}", lane_limit=1 + n % 2,
-                    parent=parents[(number + n) % 4], unique=Unique(f"u{number}.{turn}.{n}"),
+                    parent=parents[(number + n) % 4], unique=UniqueKey(f"u{number}.{turn}.{n}"),
                     delay=0 if n else 1,
                 )
                 for n in range(6)
             ]  # fmt: skip
-            made.extend(receipt.id for receipt in await place.jobs.enqueue(wishes if number % 2 else wishes[::-1]))
+            made.extend(receipt.id for receipt in await place.jobs.enqueue(new_jobs if number % 2 else new_jobs[::-1]))
 
     async def work(place: Store, enqueuing: "asyncio.Future[Any]") -> None:
         leases: tuple[Any, ...] = ()
@@ -371,6 +373,7 @@ async def test_calls_on_the_same_lanes_and_parents_do_not_hinder_each_other(stor
     assert await deadlocks(raw) == before
 
 
+@pytest.mark.xdist_group("vacuum")
 async def test_narrow_tables_with_many_dead_rows_are_vacuumed(store, raw):
     await raw.execute(f"ALTER TABLE {SCHEMA}.ready SET (autovacuum_enabled = off)")
     await raw.execute(

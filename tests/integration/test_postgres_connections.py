@@ -10,11 +10,11 @@ import pytest
 from packhorse.errors import StoreClosed, StoreError, StoreUnavailable
 from packhorse.stores.contract import Topic
 from packhorse.stores.postgres.address import parse
-from packhorse.stores.postgres.database import Database
+from packhorse.stores.postgres.database import PostgresDatabase
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
 from tests.conftest import kinds, namespace
-from tests.making import Done, end, found, laned, new, put_in, take
+from tests.factories import Done, end, found, laned, new, put_in, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -40,7 +40,7 @@ async def test_a_connection_given_up_while_it_is_made_leaves_no_error_behind(url
     asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
 
     async def listen() -> None:
-        async with Database(parse(url), lists="").alone():
+        async with PostgresDatabase(parse(url), lists="").alone():
             await asyncio.Event().wait()
 
     for steps in range(1, 40):
@@ -83,8 +83,8 @@ async def test_a_server_that_comes_back_is_used_again(own):
     await store.migrate()
     await store.open()
     await put_in(store, new())
-    heard = store.wakes(Topic.WORK)
-    await asyncio.wait_for(anext(heard), SOON)
+    hints = store.wakes(Topic.WORK)
+    await asyncio.wait_for(anext(hints), SOON)
 
     own.kill()
     with pytest.raises(StoreError):
@@ -94,8 +94,8 @@ async def test_a_server_that_comes_back_is_used_again(own):
     await asyncio.to_thread(own.restart)
 
     assert len(await take(store)) == 1
-    await asyncio.wait_for(anext(heard), SOON)
-    await heard.aclose()
+    await asyncio.wait_for(anext(hints), SOON)
+    await hints.aclose()
     await store.close()
 
 

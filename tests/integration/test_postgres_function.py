@@ -7,20 +7,21 @@ import asyncpg
 import pytest
 
 from packhorse.errors import InvalidName
-from packhorse.model import caps
+from packhorse.model import limits
 from tests.conftest import kinds
-from tests.making import found
+from tests.factories import found
+from tests.integration import texts
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
 
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
-NAMED = ("queue", "key", "tenant", "user", "correlation", "id", "unique")
+NAMED = ("queue", "key", "tenant", "user", "correlation_id", "id", "unique")
 
 
 def refused(text: str) -> bool:
     try:
-        caps.name("name", text)
+        limits.name("name", text)
     except InvalidName:
         return True
     return False
@@ -53,3 +54,22 @@ async def test_with_a_held_unique_key_the_job_that_holds_it_is_answered(store: A
 
     assert first == second
     assert [job.id for job in await found(store)] == [first]
+
+
+@pytest.mark.parametrize("args", [text for text in texts.REFUSED if b"\0" not in text], ids=ascii)
+async def test_arguments_that_python_would_refuse_are_refused(store: Any, raw: Any, args: bytes):
+    with pytest.raises(asyncpg.PostgresError):
+        await raw.fetchval(
+            f"SELECT {store._layout.schema}.enqueue('t', convert_from($1::bytea, 'UTF8')::json, '{{}}')", args
+        )
+
+    assert await store.jobs.count() == {}
+
+
+@pytest.mark.parametrize("args", texts.TAKEN, ids=ascii)
+async def test_arguments_are_taken_and_kept_byte_for_byte(store: Any, raw: Any, args: bytes):
+    await raw.fetchval(
+        f"SELECT {store._layout.schema}.enqueue('t', convert_from($1::bytea, 'UTF8')::json, '{{}}')", args
+    )
+
+    assert [job.payload for job in await found(store)] == [args]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from packhorse.model.job import Keep
+from packhorse.model.job import Retention, State
 from packhorse.model.outcome import Done
 from tests.conftest import kinds
-from tests.making import end, laned, new, put_in, take
+from tests.factories import DAY, MINUTE, end, found, laned, new, put_in, run, state, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -42,7 +42,7 @@ async def colliding(raw: Any, schema: str, table: str, events: str) -> AsyncIter
 @pytest.mark.parametrize("verb", ["cancel", "enqueue", "exchange"])
 async def test_a_call_that_loses_a_deadlock_is_made_again(store: Any, raw: Any, verb: str):
     ids = await put_in(store, laned("a"), laned("b"))
-    async with colliding(raw, store._layout.schema, "deltas", "INSERT"):
+    async with colliding(raw, store._layout.schema, "count_deltas", "INSERT"):
         if verb == "cancel":
             assert {str(state) for state in await store.jobs.cancel(ids)} == {"cancelled"}
         elif verb == "enqueue":
@@ -57,7 +57,7 @@ async def test_prune_locks_the_records_of_all_shelves_by_id(store: Any, raw: Any
     await put_in(store, low, high)
     for queue in ("first", "later"):  # in this order their shelves are made
         [lease] = await take(store, 1, queue)
-        await end(store, lease, Done(keep=Keep(0, 0)))
+        await end(store, lease, Done(keep=Retention(0, 0)))
     clock.to(clock.now() + 10**6)
     jobs = f"SELECT 1 FROM {store._layout.schema}.jobs WHERE id = $1 FOR KEY SHARE"
 
@@ -69,3 +69,45 @@ async def test_prune_locks_the_records_of_all_shelves_by_id(store: Any, raw: Any
         await raw.fetch(f"{jobs} NOWAIT", high.id)  # as a delivery to both would
 
     assert (await pruning).jobs == 2
+
+
+async def with_an_empty_shelf(store: Any, clock: Any) -> None:
+    """Let a shelf be known as empty for more than an hour."""
+    await put_in(store, new())
+    await run(store, Done(keep=Retention(0, 0)))
+    clock.turn(MINUTE)
+    assert (await store.jobs.prune(10)).jobs == 1
+    clock.turn(DAY)
+
+
+async def test_a_shelf_is_not_removed_while_a_call_is_about_to_use_it(store: Any, raw: Any, clock: Any):
+    schema = store._layout.schema
+    there = f"SELECT count(*) FROM {schema}.retention_groups"
+    await with_an_empty_shelf(store, clock)
+
+    async with raw.transaction():
+        await raw.fetch(f"SELECT {schema}.f1_retention_group_id('default', 'done', 0, 0)")
+        await store.jobs.prune(10)
+        assert await raw.fetchval(there) == 1
+    await store.jobs.prune(10)
+    assert await raw.fetchval(there) == 0
+
+
+async def test_a_call_that_finds_a_shelf_about_to_be_removed_makes_another(store: Any, raw: Any, clock: Any):
+    schema = store._layout.schema
+    await with_an_empty_shelf(store, clock)
+    [job] = await put_in(store, new())
+    [lease] = await take(store)
+
+    async with raw.transaction():
+        await raw.fetch(f"SELECT {schema}.f1_remove_empty_retention_groups(0, 1000000, {clock.now()})")
+        assert await raw.fetchval(f"SELECT count(*) FROM {schema}.retention_groups") == 0
+        ending = asyncio.ensure_future(end(store, lease, Done(keep=Retention(0, 0))))
+        while not await raw.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            await asyncio.sleep(0.01)
+    await ending
+
+    assert await state(store, job) is State.DONE
+    assert [one.id for one in await found(store)] == [job]
+    clock.turn(MINUTE)
+    assert (await store.jobs.prune(10)).jobs == 1

@@ -14,7 +14,7 @@ from packhorse.stores.postgres import wakes
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
 from tests.conftest import kinds
-from tests.integration.wires import BAD, BOUND, ROUNDS, BadWire, Wire, suffer, told
+from tests.integration.wires import BAD, BOUND, ROUNDS, BadWire, Wire, show, suffer
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -34,20 +34,20 @@ async def test_work_goes_on_soon_after_a_bad_wire_is_healed(server):
     await connection.close()
     urls = [urlsplit(server.url)._replace(path=f"/{state.name.lower()}").geturl() for state in BAD]
 
-    told(await asyncio.gather(*map(suffer, urls, BAD, repeat(ROUNDS))))
+    show(await asyncio.gather(*map(suffer, urls, BAD, repeat(ROUNDS))))
 
 
 async def test_a_listener_on_a_mute_wire_asks_and_listens_anew(server, monkeypatch):
-    monkeypatch.setattr(wakes, "QUIET", 0.1)
-    monkeypatch.setattr(wakes, "HOT", 0.5)
+    monkeypatch.setattr(wakes, "LISTEN_PING_SECONDS", 0.1)
+    monkeypatch.setattr(wakes, "WORKER_CALL_SECONDS", 0.5)
     async with BadWire(server.url).running() as wire:
         store = PostgresStore(wire.url)
         await store.migrate()
         await store.open()
-        heard = store.wakes(Topic.WORK)
-        await asyncio.wait_for(anext(heard), BOUND)  # the line was just made
+        hints = store.wakes(Topic.WORK)
+        await asyncio.wait_for(anext(hints), BOUND)  # the line was just made
         await wire.becomes(Wire.HOLE)
-        again = asyncio.ensure_future(anext(heard))
+        again = asyncio.ensure_future(anext(hints))
         async with asyncio.timeout(BOUND):
             while not wire.harmed:
                 await asyncio.sleep(0.01)
@@ -55,7 +55,7 @@ async def test_a_listener_on_a_mute_wire_asks_and_listens_anew(server, monkeypat
 
         await asyncio.wait_for(again, BOUND)
 
-        await heard.aclose()
+        await hints.aclose()
         await store.close()
 
 

@@ -12,11 +12,11 @@ from packhorse.stores.contract import Topic
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
 from tests.conftest import kinds
+from tests.factories import new, put_in, take
 from tests.integration.fleets import until
-from tests.integration.flowing import Flow
+from tests.integration.flowing import Plan
 from tests.integration.standbys import ask, followed
 from tests.integration.torn import LONG
-from tests.making import new, put_in, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -40,7 +40,7 @@ async def test_jobs_go_on_while_sessions_are_ended(server):
     chance = random.Random(7)
     ended = 0
 
-    async def terminate(flow: Flow) -> None:
+    async def terminate(flow: Plan) -> None:
         nonlocal ended
         connection = await asyncpg.connect(server.url)
         while ended < TERMINATIONS:
@@ -51,7 +51,7 @@ async def test_jobs_go_on_while_sessions_are_ended(server):
         await connection.close()
         await flow.more(20)
 
-    account = await Flow(server.url).through(terminate)
+    account = await Plan(server.url).through(terminate)
 
     assert ended == TERMINATIONS
     assert account.lost == 0
@@ -60,14 +60,14 @@ async def test_jobs_go_on_while_sessions_are_ended(server):
 async def test_jobs_go_on_when_the_server_is_stopped_at_once_and_started_again(server):
     chance = random.Random(11)
 
-    async def stop(flow: Flow) -> None:
+    async def stop(flow: Plan) -> None:
         for _ in range(STOPS):
             server.kill()
             await asyncio.sleep(chance.uniform(0, 0.2))
             await asyncio.to_thread(server.restart)
             await flow.more(chance.randint(5, 40))
 
-    account = await Flow(server.url).through(stop)
+    account = await Plan(server.url).through(stop)
 
     assert account.lost == 0
 
@@ -76,7 +76,7 @@ async def test_jobs_go_on_when_the_server_is_stopped_at_once_and_started_again(s
 async def test_what_the_server_refuses_for_the_sake_of_others_is_done_again(server, code):
     refused = 0
 
-    async def refuse(flow: Flow) -> None:
+    async def refuse(flow: Plan) -> None:
         nonlocal refused
         connection = await asyncpg.connect(server.url)
         await connection.execute(
@@ -91,7 +91,7 @@ async def test_what_the_server_refuses_for_the_sake_of_others_is_done_again(serv
                 RETURN NULL;
             END $$;
             CREATE TRIGGER refuse AFTER INSERT OR DELETE ON packhorse.ready FOR EACH STATEMENT EXECUTE FUNCTION refuse();
-            CREATE TRIGGER refuse AFTER INSERT OR DELETE ON packhorse.leases FOR EACH STATEMENT EXECUTE FUNCTION refuse();
+            CREATE TRIGGER refuse AFTER INSERT OR DELETE ON packhorse.running FOR EACH STATEMENT EXECUTE FUNCTION refuse();
             """
         )
         while refused < REFUSALS:
@@ -100,7 +100,7 @@ async def test_what_the_server_refuses_for_the_sake_of_others_is_done_again(serv
         await connection.execute("DROP FUNCTION refuse CASCADE")
         await connection.close()
 
-    account = await Flow(server.url).through(refuse)
+    account = await Plan(server.url).through(refuse)
 
     assert refused >= REFUSALS
     assert account.lost == 0
@@ -111,16 +111,16 @@ async def test_a_listener_whose_session_is_ended_hears_again(server):
     await store.migrate()
     await store.open()
     assert await take(store) == []  # who came away with nothing is asleep
-    heard = store.wakes(Topic.WORK)
+    hints = store.wakes(Topic.WORK)
     for _ in range(3):
-        await asyncio.wait_for(anext(heard), SOON)  # the line was just made: some may have been missed
+        await asyncio.wait_for(anext(hints), SOON)  # the line was just made: some may have been missed
         await ask(server.url, f"SELECT pg_terminate_backend(pid) {OTHERS} AND query LIKE 'LISTEN%'")
-    await asyncio.wait_for(anext(heard), SOON)
+    await asyncio.wait_for(anext(hints), SOON)
 
     await put_in(store, new())
 
-    await asyncio.wait_for(anext(heard), SOON)
-    await heard.aclose()
+    await asyncio.wait_for(anext(hints), SOON)
+    await hints.aclose()
     await store.close()
 
 
@@ -128,11 +128,11 @@ async def test_a_failover_to_a_synchronous_standby_loses_nothing_that_was_acknow
     for _ in range(FAILOVERS):
         async with followed() as pair:
 
-            async def fail_over(flow: Flow, pair=pair) -> None:
+            async def fail_over(flow: Plan, pair=pair) -> None:
                 await pair.fail_over()
                 await flow.more(20)
 
-            account = await Flow(pair.url).through(fail_over)
+            account = await Plan(pair.url).through(fail_over)
         assert account.lost == 0
 
 

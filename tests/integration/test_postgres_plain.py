@@ -2,13 +2,13 @@
 
 import pytest
 
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.ids import new_id
-from packhorse.model.job import Keep, Receipt, State
+from packhorse.model.job import Receipt, Retention, State
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Again, Done
 from tests.conftest import kinds, namespace
-from tests.making import WORKER, end, new, one, put_in, state, take
+from tests.factories import WORKER, end, new, one, put_in, state, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -21,7 +21,7 @@ async def buried(store) -> bytes:
     """The id of a job that has ended and was pruned."""
     [job] = await put_in(store, new())
     [lease] = await take(store)
-    await end(store, lease, Done(keep=Keep(0, 0)))
+    await end(store, lease, Done(keep=Retention(0, 0)))
     assert (await store.jobs.prune(10)).jobs == 1
     return job
 
@@ -35,7 +35,7 @@ async def test_jobs_with_ids_on_both_sides_of_a_tomb_are_created(store):
     assert receipts == [Receipt(after, True), Receipt(before, True)]
 
 
-async def test_a_known_id_among_others_is_told_and_the_others_are_created(store):
+async def test_a_known_id_among_others_is_reported_and_the_others_are_created(store):
     tomb = await buried(store)
     [there] = await put_in(store, new())
     fresh = new_id()
@@ -73,7 +73,7 @@ async def test_the_order_of_arrival_has_room_for_all_jobs_of_a_call(store, raw):
         "SELECT increment_by FROM pg_sequences WHERE schemaname = $1 AND sequencename = 'arrival'", SCHEMA
     )
 
-    assert step > caps.ITEMS
+    assert step > limits.ITEMS
 
 
 async def test_a_ready_job_is_found_where_it_was_enqueued_and_where_it_came_back(store):
@@ -93,12 +93,12 @@ async def test_get_and_cancel_read_no_more_when_much_is_ready(store, raw, clock)
     await store.jobs.get([job])  # planned while the tables are small
     for _ in range(20):
         await put_in(store, *(new() for _ in range(500)))
-    statements = store._layout.statements
+    get, cancel = store._layout.statements.get, store._layout.functions.call("cancel", 5)
     for _ in range(8):
         undone = raw.transaction()
         await undone.start()
-        await raw.fetch(statements.get, [job])
-        await raw.fetch(statements.cancel, [job], 1000, 10**12, True, clock.now())
+        await raw.fetch(get, [job], True)
+        await raw.fetch(cancel, [job], 1000, 10**12, True, clock.now())
         read = await raw.fetchval(
             "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
             " WHERE schemaname = $1 AND relname = 'ready'",
@@ -114,18 +114,18 @@ async def test_an_exchange_goes_through_no_leases_of_others_though_there_were_no
     for count in (500, 110):
         await put_in(store, *(new() for _ in range(count)))
     await store.jobs.exchange([Settlement(lease, Done()) for lease in await take(store, 100)])
-    await raw.execute(f"VACUUM (TRUNCATE off) {SCHEMA}.leases")
+    await raw.execute(f"VACUUM (TRUNCATE off) {SCHEMA}.running")
     lease, *_ = await take(store, 500)
     undone = raw.transaction()
     await undone.start()
 
     await raw.fetch(
-        store._layout.statements.exchange, [lease.id], [lease.token], [None], None,
+        store._layout.functions.call("exchange", 19), [lease.id], [lease.token], [None], None,
         WORKER, new_id(), 10**9, 0, False, ["default"], [5], [None], 1 << 22, None, 1000, 10**12, 10, True, clock.now(),
     )  # fmt: skip
 
     read = await raw.fetchval(
-        "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname = $1 AND relname = 'leases'",
+        "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE schemaname = $1 AND relname = 'running'",
         SCHEMA,
     )
     await undone.rollback()
@@ -140,14 +140,14 @@ async def test_counts_of_thousands_of_queues_are_folded_and_those_of_past_queues
     for _ in range(3):
         await store.jobs.reap(10)
 
-    assert await raw.fetchval(f"SELECT count(*) FROM {SCHEMA}.deltas") <= 100
+    assert await raw.fetchval(f"SELECT count(*) FROM {SCHEMA}.count_deltas") <= 100
     counts = await store.jobs.count()
     assert {counts[name][State.SCHEDULED] for name in names} == {2}
 
-    jobs = await raw.fetch(f"SELECT id FROM {SCHEMA}.due")
+    jobs = await raw.fetch(f"SELECT id FROM {SCHEMA}.scheduled")
     for first in range(0, len(jobs), 500):
         await store.jobs.drop([job for (job,) in jobs[first : first + 500]])
     assert await store.jobs.count() == {}
     for _ in range(3):
         await store.jobs.reap(10)
-    assert await raw.fetchval(f"SELECT count(*) FROM {SCHEMA}.folded") == 0
+    assert await raw.fetchval(f"SELECT count(*) FROM {SCHEMA}.count_totals") == 0

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+import asyncpg
 import pytest
 
 from packhorse.errors import ConfigError
@@ -17,10 +19,10 @@ from packhorse.stores.postgres.address import parse
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
 from tests.conftest import kinds
-from tests.integration.flowing import Flow
+from tests.factories import end, laned, new, put_in, take
+from tests.integration.flowing import Plan
 from tests.integration.poolers import Pooler, pooling
 from tests.integration.torn import LONG
-from tests.making import end, laned, new, put_in, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -44,13 +46,13 @@ def pooler(server: servers.Server, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.parametrize("asked", ["", "?pooler=transaction"] if LONG else [""])
-async def test_jobs_flow_through_a_pooler_that_is_said_or_found_out(pooler, asked):
+async def test_jobs_flow_through_a_pooler_that_is_given_or_found_out(pooler, asked):
     others = [open_store(pooler.url + asked, namespace="crowd") for _ in range(2)]
     await others[0].migrate()
     for other in others:
         await other.open()
 
-    async def crowd(flow: Flow) -> None:
+    async def crowd(flow: Plan) -> None:
         """Sessions change hands all the time."""
         for number in range(20):
             await asyncio.gather(*(put_in(other, laned(f"{n}"), new()) for other in others for n in range(5)))
@@ -59,7 +61,7 @@ async def test_jobs_flow_through_a_pooler_that_is_said_or_found_out(pooler, aske
                     await end(other, lease, Done())
         await flow.more(100)
 
-    account = await Flow(pooler.url + asked).through(crowd)
+    account = await Plan(pooler.url + asked).through(crowd)
     for other in others:
         await other.close()
 
@@ -84,11 +86,29 @@ async def test_a_transaction_with_a_job_passes_the_pooler(pooler):
     await store.close()
 
 
-async def test_what_a_handler_sets_in_a_session_of_the_pooler_meets_nobody_else(pooler):
+LEFT = """
+SELECT
+    current_user::text,
+    session_user::text,
+    coalesce(current_setting('shop.tenant', true), ''),
+    (SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema()),
+    (SELECT count(*) FROM pg_prepared_statements WHERE from_sql),
+    (SELECT count(*) FROM pg_cursors WHERE is_holdable),
+    (SELECT count(*) FROM pg_listening_channels()),
+    (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7)
+"""
+
+
+@pytest.mark.parametrize("ending", ["settled", "rolled back", "failed"])
+async def test_what_a_handler_sets_in_a_session_of_the_pooler_meets_nobody_else(pooler, ending):
     store = open_store(pooler.url, namespace="settings")
     await store.migrate()
     await store.open()
-    for statement in ("SET ROLE pg_monitor", "SET SESSION AUTHORIZATION pg_monitor", "SET shop.tenant = 'a'"):
+    for statement in (
+        "SET ROLE pg_monitor", "SET SESSION AUTHORIZATION pg_monitor", "SET shop.tenant = 'a'", "SELECT pg_advisory_lock(7)",
+        "CREATE TEMP TABLE jobs (n int)", 'PREPARE "my own" AS SELECT 1', "DECLARE mine CURSOR WITH HOLD FOR SELECT 1",
+        "LISTEN news",
+    ):  # fmt: skip
         await put_in(store, new())
         [lease] = await take(store, 1)
         transaction = store.transaction(10**7)
@@ -96,16 +116,39 @@ async def test_what_a_handler_sets_in_a_session_of_the_pooler_meets_nobody_else(
         await transaction.execute("GRANT ALL ON ALL TABLES IN SCHEMA settings TO pg_monitor")
         await transaction.execute("GRANT ALL ON ALL SEQUENCES IN SCHEMA settings TO pg_monitor")
         await transaction.execute(statement)
-        assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
-
-    for _ in range(6):  # all sessions of the pooler, in turn
-        transaction = store.transaction(10**7)
-        [row] = await transaction.fetch(
-            "SELECT current_user::text, session_user::text, coalesce(current_setting('shop.tenant', true), '')"
-        )
-        assert list(row) == ["postgres", "postgres", ""]
+        if ending == "settled":
+            assert await transaction.settle(Settlement(lease, Done())) is Verdict.WRITTEN
+        elif ending == "failed":
+            with pytest.raises(asyncpg.DivisionByZeroError):
+                await transaction.execute("SELECT 1 / 0")
         await transaction.roll_back()
+        await store.jobs.drop([lease.id])
+
+    sessions = [store.transaction(10**7) for _ in range(3)]  # as many as the pooler has
+    found = [list((await session.fetch(LEFT))[0]) for session in sessions]
+    for session in sessions:
+        await session.roll_back()
     await store.close()
+    assert found == [["postgres", "postgres", "", 0, 0, 0, 0, 0]] * 3
+
+
+async def test_what_cannot_be_reset_in_a_session_of_the_pooler_is_rolled_back(pooler):
+    reported: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    store = open_store(pooler.url, namespace="unreset")
+    await store.migrate()
+    await store.open()
+    await put_in(store, new())
+    [lease] = await take(store, 1)
+    transaction = store.transaction(10**7)
+    await transaction.execute("CREATE TEMP TABLE one (n int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)")
+    await transaction.execute("INSERT INTO one VALUES (1), (1)")
+
+    with pytest.raises(asyncpg.PostgresError):
+        await transaction.settle(Settlement(lease, Done()))
+    assert await end(store, lease, Done()) is Verdict.WRITTEN
+    await store.close()
+    assert reported == []  # as of a session that was given back with its transaction open
 
 
 async def test_hints_come_by_an_address_of_their_own(pooler, server):
@@ -113,13 +156,13 @@ async def test_hints_come_by_an_address_of_their_own(pooler, server):
     await store.migrate()
     await store.open()
     assert await take(store) == []  # who came away with nothing is asleep
-    heard = store.wakes(Topic.WORK)
-    await asyncio.wait_for(anext(heard), SOON)  # the line was just made
+    hints = store.wakes(Topic.WORK)
+    await asyncio.wait_for(anext(hints), SOON)  # the line was just made
     await put_in(store, new())
 
-    await asyncio.wait_for(anext(heard), SOON)
+    await asyncio.wait_for(anext(hints), SOON)
 
-    await heard.aclose()
+    await hints.aclose()
     await store.close()
 
 
@@ -176,15 +219,15 @@ def test_addresses_tell_servers_pooler_and_where_to_listen(url, urls, pooled, li
 
 @pytest.mark.parametrize("servers", ["a:65536", "[::1", "a,[::1"])
 def test_a_server_that_there_cannot_be_is_refused_without_showing_the_password(servers):
-    with pytest.raises(ConfigError, match="a server that there cannot be") as caught:
+    with pytest.raises(ConfigError, match="an invalid server") as caught:
         parse(f"postgresql://u:secret@{servers}/d")
 
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("odd", ["pooler=statement", "listen=yes"])
-def test_an_odd_wish_is_refused_without_showing_the_password(odd):
-    with pytest.raises(ConfigError, match="odd") as caught:
+def test_an_odd_option_is_refused_without_showing_the_password(odd):
+    with pytest.raises(ConfigError, match="invalid parameter") as caught:
         parse(f"postgresql://u:secret@a/d?{odd}")
 
     assert "secret" not in str(caught.value)

@@ -1,10 +1,8 @@
 """Who may do what in PostgreSQL, what the tables are set to, and steps of the layout while an older release works."""
 
 import asyncio
-import os
-import re
+import traceback
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,20 +12,19 @@ import pytest
 from packhorse.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable
 from packhorse.model.effect import Publish, Put
 from packhorse.model.finding import Finding, Grade
-from packhorse.model.job import Unique
+from packhorse.model.job import UniqueKey
 from packhorse.model.outcome import Done
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from packhorse.stores.postgres.store import PostgresStore
 from packhorse.stores.sql.migrate import Migration
 from tests.conftest import kinds
-from tests.making import end, found, laned, new, new_id, put_in, take
+from tests.factories import end, found, laned, new, new_id, put_in, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
 
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
-PAGE = Path(__file__).parents[2] / "docs" / "operate" / "postgresql.md"
-NARROW = ("ready", "due", "leases", "waits")
+NARROW = ("ready", "scheduled", "running", "waiting")
 
 
 @pytest.fixture
@@ -38,37 +35,14 @@ async def raw(url: str) -> AsyncIterator[Any]:
     await connection.close()
 
 
-@pytest.fixture
-async def schema(raw: Any) -> AsyncIterator[str]:
-    """A name for a schema that is there for one test."""
-    name = f"shop_{os.urandom(4).hex()}"
-    yield name
-    await raw.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
-
-
-@pytest.fixture
-async def small(raw: Any, url: str, schema: str) -> AsyncIterator[str]:
-    """The address of a role that has what the page on PostgreSQL grants, and nothing else."""
-    role = f"worker_{schema}"
-    owner = PostgresStore(url, namespace=schema)
-    await owner.migrate()
-    await raw.execute(f"CREATE ROLE {role} LOGIN")
-    [text] = re.findall(r"```text\n-- what an app needs\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    await raw.execute(
-        text.replace("packhorse_app", role).replace("packhorse_owner", "postgres").replace("packhorse", schema)
-    )
-    yield urlsplit(url)._replace(netloc=urlsplit(url).netloc.replace("postgres@", f"{role}@")).geturl()
-    await raw.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
-
-
 async def test_a_role_with_the_granted_rights_can_do_all_that_an_app_does(small, schema):
     store = PostgresStore(small, namespace=schema)
     await store.open()
-    await put_in(store, new(), laned(), laned(), new(delay=1), new(unique=Unique("a")), new(children=1))
+    await put_in(store, new(), laned(), laned(), new(delay=1), new(unique=UniqueKey("a")), new(children=1))
     leases = await take(store, 10)
     for lease in leases:
         await end(store, lease, Done(b"1"), Publish("news", b"1"), Put("kind", "key", b"1"))
-    await store.fleet.beat(Worker(id=new_id(), name="w"), 10**6)
+    await store.fleet.beat(WorkerInfo(id=new_id(), name="w"), 10**6)
     await store.queues.pause(["default"])
     await store.queues.resume(["default"])
     await store.jobs.reap(10)
@@ -85,7 +59,7 @@ async def test_a_role_with_the_granted_rights_can_do_all_that_an_app_does(small,
     await store.close()
 
 
-async def test_a_small_role_is_told_what_it_cannot_see(small, raw, url, schema):
+async def test_a_small_role_is_reported_what_it_cannot_see(small, raw, url, schema):
     async def looked(url: str) -> dict[str, Finding]:
         return {finding.name: finding for finding in await PostgresStore(url, namespace=schema).examine()}
 
@@ -112,7 +86,7 @@ async def test_a_small_role_is_told_what_it_cannot_see(small, raw, url, schema):
 
 
 @pytest.mark.parametrize("wrong", ["nowhere", "nobody"])
-async def test_a_login_or_database_that_there_is_not_is_said_at_the_start(url, wrong):
+async def test_a_login_or_database_that_there_is_not_is_reported_at_the_start(url, wrong):
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     address = {
@@ -178,6 +152,16 @@ def test_a_port_that_there_is_not_is_refused(url, kind):
         PostgresStore(url)
 
 
+@pytest.mark.parametrize(
+    "query", ["password=one&HUNTER2=two", "target_session_attrs=HUNTER2", "client_encoding=HUNTER2"]
+)
+async def test_a_parameter_that_is_not_taken_is_refused_and_not_shown(url, kind, query):
+    for begin in (PostgresStore(f"{url}?{query}").open, PostgresStore(f"{url}?{query}").migrate):
+        with pytest.raises(ConfigError, match="parameter") as caught:
+            await begin()
+        assert "HUNTER2" not in "".join(traceback.format_exception(caught.value))
+
+
 async def test_such_a_role_can_neither_migrate_nor_change_the_layout(small, schema):
     store = PostgresStore(small, namespace=schema)
     await store.open()
@@ -209,7 +193,7 @@ async def test_what_it_may_not_vacuum_it_does_not_try_to(small, url, schema):
     await raw.execute(f"DELETE FROM {schema}.ready")
     await raw.close()  # a server tells of dead rows when the connection ends
     async with asyncio.timeout(20):
-        while store._hints.given() is None:  # claims are led around them instead
+        while store._bookmarks.to_send() is None:  # claims are led around them instead
             assert await store.maintain() == []
             await asyncio.sleep(0.05)
     await put_in(store, new())
@@ -232,11 +216,11 @@ async def test_the_narrow_tables_have_vacuum_settings_of_their_own(store, raw):
 
 
 def newer(store: PostgresStore) -> PostgresStore:
-    """The next release: a column more, and a second version of a function; the first is there for who runs now."""
+    """The next release: a column more, and a second set of functions; the first is there for who runs now."""
     schema = store._layout.schema
     more = Migration("0002_more", f"ALTER TABLE {schema}.jobs ADD COLUMN more text", "1")
-    [moment] = [step for step in store._layout.steps if step.name == "function:moment_1"]
-    again = Migration("function:moment_2", moment.sql.replace("moment_1", "moment_2"), "2")
+    first = store._layout.functions.step
+    again = Migration("functions_2", first.sql.replace(".f1_", ".f2_"), "2")
     store._layout.steps = (*store._layout.steps, more, again)
     return store
 
@@ -258,7 +242,7 @@ async def test_an_older_release_works_on_while_the_layout_is_brought_forward(url
     async with asyncio.timeout(30):
         while ended < 50:
             await asyncio.sleep(0.01)
-        assert await newer(PostgresStore(url, namespace=schema)).migrate() == ["0002_more", "function:moment_2"]
+        assert await newer(PostgresStore(url, namespace=schema)).migrate() == ["0002_more", "functions_2"]
         then = ended
         while ended < then + 50:
             await asyncio.sleep(0.01)

@@ -9,22 +9,23 @@ import pytest
 from packhorse.errors import StoreError
 from packhorse.stores.postgres import database
 from packhorse.stores.postgres.address import parse
-from packhorse.stores.postgres.database import Database
+from packhorse.stores.postgres.database import PostgresDatabase
+from packhorse.stores.sql.statements import Statements
 from tests.conftest import kinds
-from tests.features.making import until
+from tests.features.factories import until
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
 
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
-LISTS = "SELECT $1::uuid[], $2::bytea[], $3::json[], $4::integer[], $5::bigint[]"
+LISTS = Statements("packhorse.stores.postgres").lists
 SESSION = "SELECT pg_backend_pid()"
 
 
 @pytest.fixture
-async def narrow(url: str) -> AsyncIterator[Database]:
+async def narrow(url: str) -> AsyncIterator[PostgresDatabase]:
     """Room for two sessions."""
-    made = Database(parse(url), lists=LISTS, size=2)
+    made = PostgresDatabase(parse(url), lists=LISTS, size=2)
     await made.open(pooled=False)
     yield made
     await made.close()
@@ -38,7 +39,7 @@ async def other(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]
     await made.close()
 
 
-async def session(narrow: Database) -> int:
+async def session(narrow: PostgresDatabase) -> int:
     [[pid]] = await narrow.read(SESSION)
     return int(pid)
 
@@ -49,7 +50,7 @@ async def test_calls_in_turn_go_by_one_session(narrow):
 
 async def test_what_a_worker_repeats_stays_in_one_session_whatever_else_is_called(narrow):
     async def hot() -> int:
-        [[pid]] = await narrow.write(SESSION, timeout=database.HOT)
+        [[pid]] = await narrow.write(SESSION, timeout=database.WORKER_CALL_SECONDS)
         return int(pid)
 
     first = await hot()
@@ -59,7 +60,7 @@ async def test_what_a_worker_repeats_stays_in_one_session_whatever_else_is_calle
 
 
 async def test_a_session_that_is_kept_for_one_use_is_lent_for_another_when_there_is_no_more(narrow):
-    await narrow.write(SESSION, timeout=database.HOT)
+    await narrow.write(SESSION, timeout=database.WORKER_CALL_SECONDS)
     async with asyncio.timeout(5):
         answers = await asyncio.gather(*(session(narrow) for _ in range(20)))
 
@@ -77,7 +78,7 @@ async def test_a_kept_session_that_is_ended_makes_room_for_another(narrow, other
     async def another() -> bool:
         try:
             return await session(narrow) != ended
-        except StoreError:  # it was used before its end was heard of
+        except StoreError:  # it was used before its end was known of
             return False
 
     for _ in range(5):  # more often than there are sessions
@@ -88,7 +89,7 @@ async def test_a_kept_session_that_is_ended_makes_room_for_another(narrow, other
 
 
 async def test_a_session_is_given_back_to_the_pool_after_a_while(narrow, monkeypatch):
-    monkeypatch.setattr(database, "_KEPT", 0.01)
+    monkeypatch.setattr(database, "_STICKY_SECONDS", 0.01)
     kept = await session(narrow)
 
     async def given_back() -> bool:

@@ -12,7 +12,7 @@ from packhorse.model.outcome import Done
 from packhorse.stores.contract import Store, Transaction
 from packhorse.stores.postgres import transaction as transactions
 from tests.conftest import kinds
-from tests.making import MINUTE, new, put_in, take
+from tests.factories import MINUTE, new, put_in, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -38,7 +38,7 @@ SELECT
 @pytest.fixture
 async def one_session(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store whose transactions have one session, so that each follows the one before."""
-    monkeypatch.setattr(transactions, "MOST", 1)
+    monkeypatch.setattr(transactions, "MAX_CONNECTIONS", 1)
     return store
 
 
@@ -133,21 +133,21 @@ async def test_a_temporary_table_can_be_made_by_every_job_and_in_another_shape(o
 
 
 async def test_what_a_job_does_to_the_connection_of_the_driver_does_not_meet_the_next(one_session: Store):
-    heard: list[Any] = []
+    recorded: list[Any] = []
 
     async def act(transaction: Transaction) -> Any:
         connection: Any = await transaction.connection()
         await connection.set_type_codec("int4", schema="pg_catalog", encoder=str, decoder=lambda text: f"<{text}>")
-        connection.add_query_logger(heard.append)
+        connection.add_query_logger(recorded.append)
         return await connection.fetchval("SELECT 7")
 
     async def plain(transaction: Transaction) -> Any:
         return [row[0] for row in await transaction.fetch("SELECT 7")]
 
     assert await attempt(one_session, act, commit=True) == "<7>"
-    before = len(heard)
+    before = len(recorded)
     assert await attempt(one_session, plain, commit=True) == [7]
-    assert len(heard) == before
+    assert len(recorded) == before
 
 
 async def test_a_session_that_was_only_written_in_is_used_again(one_session: Store):
@@ -174,7 +174,7 @@ async def test_a_settlement_that_loses_a_deadlock_or_a_race_is_written_in_a_seco
                 ELSE RETURN OLD;
             END CASE;
         END $$;
-        CREATE TRIGGER collide BEFORE DELETE ON {schema}.leases FOR EACH ROW EXECUTE FUNCTION {schema}.collide();
+        CREATE TRIGGER collide BEFORE DELETE ON {schema}.running FOR EACH ROW EXECUTE FUNCTION {schema}.collide();
         """
     )
     try:

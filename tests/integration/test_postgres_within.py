@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 from packhorse.model.ids import chosen_id
-from packhorse.model.job import Unique
+from packhorse.model.job import UniqueKey
 from packhorse.stores.postgres.store import PostgresStore
 from tests.conftest import kinds
-from tests.making import DAY, Done, found, new, put_in, run
+from tests.factories import DAY, Done, found, new, put_in, run
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -51,7 +51,7 @@ async def test_a_unique_job_whose_id_another_transaction_takes_meanwhile_gives_t
     await enqueue(store, one, plain)
     await second.start()
     await two.execute("CREATE TEMP TABLE written (n integer)")
-    late = asyncio.ensure_future(enqueue(store, two, new(id=plain.id, unique=Unique("k"))))
+    late = asyncio.ensure_future(enqueue(store, two, new(id=plain.id, unique=UniqueKey("k"))))
     await waits(two, watcher)
     await first.commit()
 
@@ -60,7 +60,7 @@ async def test_a_unique_job_whose_id_another_transaction_takes_meanwhile_gives_t
     assert (receipt.id, receipt.created) == (plain.id, False)
     await two.execute("INSERT INTO written VALUES (1)")  # the transaction goes on
     await second.commit()
-    [other] = await put_in(store, new(unique=Unique("k")))
+    [other] = await put_in(store, new(unique=UniqueKey("k")))
     assert [job.id for job in await found(store)] == [plain.id, other]  # the key was not kept
 
 
@@ -94,10 +94,10 @@ async def test_a_chosen_id_that_is_pruned_meanwhile_is_still_remembered(store, t
     prune = one.transaction()
     await prune.start()
     schema, name = store._layout.schema, str(UUID(bytes=job.id))  # what prune does
-    await one.execute(f"INSERT INTO {schema}.tombs VALUES ({clock.now() + DAY}, '{name}', NULL, 'done')")
-    await one.execute(f"DELETE FROM {schema}.ends WHERE id = '{name}'")
+    await one.execute(f"INSERT INTO {schema}.tombstones VALUES ({clock.now() + DAY}, '{name}', NULL, 'done')")
+    await one.execute(f"DELETE FROM {schema}.ended WHERE id = '{name}'")
     await one.execute(f"DELETE FROM {schema}.jobs WHERE id = '{name}'")
-    await one.execute(f"INSERT INTO {schema}.deltas (queue, done) VALUES ('default', -1)")
+    await one.execute(f"INSERT INTO {schema}.count_deltas (queue, done) VALUES ('default', -1)")
     late = two.transaction()
     await late.start()
     again = asyncio.ensure_future(enqueue(store, two, job))

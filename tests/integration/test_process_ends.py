@@ -16,11 +16,11 @@ from packhorse.engine.executors.process import ChildDied, ChildNotStarted
 from packhorse.engine.judge import Cause
 from packhorse.model import codec
 from packhorse.model.outcome import Cancelled, Done
-from packhorse.telemetry.names import Name
-from packhorse.testing.clock import TurnedClock
+from packhorse.telemetry.names import EventName
+from packhorse.testing import TurnedClock
+from tests.factories import SECOND
 from tests.integration import child_tasks
 from tests.integration.pools import LIMIT, ORIGIN, Fifo, Pool, pools, within, worker
-from tests.making import SECOND
 
 GRACE = 5 * SECOND
 
@@ -70,7 +70,7 @@ async def test_stopping_kills_the_child_with_all_it_started(pool, fifo, cause):
 async def test_native_code_that_holds_the_interpreter_is_killed(pool):
     children = pool()
     running = children.begin("backtrack")
-    pid = await running.told()
+    pid = await running.received()
     running.stop(Cause.TIMEOUT)
     with pytest.raises(asyncio.CancelledError):
         await running.end()
@@ -82,25 +82,25 @@ async def test_what_is_called_off_may_end_by_itself(pool):
     children = pool()
     for task, given in (("stop_nicely", {"value": None}), ("stop_async", {})):
         running = children.begin(task, **given)
-        assert await running.told() == "waiting"
+        assert await running.received() == "waiting"
         running.stop(Cause.CANCEL)
         assert isinstance((await running.end()).outcome, Cancelled)
     running = children.begin("stop_nicely", value="finished all the same")
-    await running.told()
+    await running.received()
     running.stop(Cause.CANCEL)
     assert (await running.end()).outcome == Done(b'"finished all the same"')
     assert await children.result("pid") in children.children.pids
-    assert children.said.empty()
+    assert children.events.empty()
 
 
 async def test_what_does_not_end_after_the_grace_is_killed(pool):
     clock = TurnedClock()
     children = pool(clock=clock)
     running = children.begin("never_stop")
-    await running.told()
+    await running.received()
     [pid] = children.children.pids
     running.stop(Cause.CANCEL)
-    assert await running.told() == "swallowed"
+    assert await running.received() == "swallowed"
     clock.turn(GRACE - 1)
     for _ in range(5):
         await asyncio.sleep(0)
@@ -114,9 +114,9 @@ async def test_what_does_not_end_after_the_grace_is_killed(pool):
 async def test_a_second_cancellation_kills_at_once(pool):
     children = pool(clock=TurnedClock())
     running = children.begin("never_stop")
-    await running.told()
+    await running.received()
     running.stop(Cause.CANCEL)
-    assert await running.told() == "swallowed"
+    assert await running.received() == "swallowed"
     running.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running.end()
@@ -126,9 +126,9 @@ async def test_a_second_cancellation_kills_at_once(pool):
 async def test_one_that_dies_while_called_off_is_called_off(pool):
     children = pool(clock=TurnedClock())
     running = children.begin("never_stop")
-    await running.told()
+    await running.received()
     running.stop(Cause.CANCEL)
-    await running.told()
+    await running.received()
     os.kill(children.children.pids[0], signal.SIGKILL)
     with pytest.raises(asyncio.CancelledError):
         await running.end()
@@ -137,7 +137,7 @@ async def test_one_that_dies_while_called_off_is_called_off(pool):
 async def test_a_call_that_is_cancelled_while_it_waits_leaves_the_child_to_others(pool):
     children = pool()
     running = children.begin("wait")
-    pid = await running.told()
+    pid = await running.received()
     waiting = children.begin("echo")
     await asyncio.sleep(0)
     waiting.stop(Cause.TIMEOUT)
@@ -178,7 +178,7 @@ async def test_a_child_that_dies_fails_its_attempt_and_nothing_else(pool, how, w
         await children.run("die", how=how)
     assert raised.value.begun
     name, fields = await children.hear()
-    assert (name, fields["lease"].task, fields["error"]) == (Name.CHILD_DIED, "die", raised.value)
+    assert (name, fields["lease"].task, fields["error"]) == (EventName.CHILD_DIED, "die", raised.value)
     assert await children.result("echo", a=1) == {"a": 1}
 
 
@@ -202,7 +202,7 @@ async def test_a_child_that_dies_idle_is_replaced(pool):
     pid = await children.result("pid")
     os.kill(pid, signal.SIGKILL)
     name, fields = await children.hear()
-    assert (name, fields["lease"]) == (Name.CHILD_DIED, None)
+    assert (name, fields["lease"]) == (EventName.CHILD_DIED, None)
     assert children.children.pids == ()
     assert await children.result("pid") != pid
 
@@ -223,7 +223,7 @@ async def test_a_call_to_a_child_that_just_died_goes_to_another(pool):
 async def test_signals_to_everybody_are_left_to_the_worker(pool):
     children = pool()
     running = children.begin("stop_nicely", value="ok")
-    await running.told()
+    await running.received()
     [pid] = children.children.pids
     for number in (signal.SIGINT, signal.SIGTERM):
         os.killpg(pid, number)
@@ -254,7 +254,7 @@ async def test_a_child_is_replaced_after_so_many_attempts(pool):
     pids = [await children.result("pid") for _ in range(5)]
     assert [len(set(pids[:2])), len(set(pids[2:4])), len(set(pids))] == [1, 1, 3]
     name, fields = await children.hear()
-    assert (name, fields) == (Name.CHILD_RECYCLED, {"reason": "jobs", "count": 2})
+    assert (name, fields) == (EventName.CHILD_RECYCLED, {"reason": "jobs", "count": 2})
 
 
 async def test_a_child_is_replaced_when_it_has_too_much_memory(pool):
@@ -262,7 +262,7 @@ async def test_a_child_is_replaced_when_it_has_too_much_memory(pool):
     first = await children.result("hoard", size=1000)
     assert await children.result("hoard", size=200 << 20) == first
     name, fields = await children.hear()
-    assert (name, fields["reason"]) == (Name.CHILD_RECYCLED, "memory")
+    assert (name, fields["reason"]) == (EventName.CHILD_RECYCLED, "memory")
     assert await children.result("pid") != first
 
 
@@ -286,7 +286,7 @@ async def test_closing_leaves_neither_processes_nor_descriptors(pool):
 async def test_closing_waits_for_what_runs(pool):
     children = pool()
     running = children.begin("stop_nicely", value="ok")
-    await running.told()
+    await running.received()
     closing = asyncio.create_task(children.children.close(LIMIT * SECOND))
     await asyncio.sleep(0)
     running.stop(Cause.CANCEL)
@@ -298,7 +298,7 @@ async def test_closing_kills_what_runs_after_the_grace_and_refuses_what_waits(po
     clock = TurnedClock()
     children = pool(clock=clock)
     running = children.begin("wait")
-    await running.told()
+    await running.received()
     waiting = children.begin("echo")
     await asyncio.sleep(0)
     closing = asyncio.create_task(children.children.close(GRACE))
@@ -355,7 +355,7 @@ async def test_a_child_that_only_hears_of_its_worker_by_the_line_dies_with_it_to
             payload = codec.encode({"fifo": fifo.path})
             line.sendall(frames.pack(frames.Start(tuple(sys.path), None)))
             assert list(frames.Unpacker().feed(await within(asyncio.to_thread(line.recv, 100)))) == [frames.Ready()]
-            line.sendall(frames.pack(frames.Call(child_tasks.lease("hold", payload=payload))))
+            line.sendall(frames.pack(frames.CallFrame(child_tasks.lease("hold", payload=payload))))
             await fifo.begun()
         await fifo.released()
     finally:

@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from packhorse.engine.executors.process import ChildNotStarted, Children, check_entry
+from packhorse.engine.context import context_of
+from packhorse.engine.executors.process import ChildNotStarted, ChildPool, check_entry
 from packhorse.engine.registry import Entry, Run
 from packhorse.errors import ConfigError, InvalidOption
-from packhorse.model import caps, codec
+from packhorse.model import codec, limits
 from packhorse.model.clock import SYSTEM
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.outcome import Again, Cancelled, Dead, Done
 from packhorse.model.reason import DeadReason
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
-from packhorse.testing.clock import TurnedClock
+from packhorse.telemetry.names import EventName
+from packhorse.testing import TurnedClock
+from tests.factories import SECOND
 from tests.integration import child_tasks
 from tests.integration.pools import ORIGIN, Pool, pools, within
-from tests.making import SECOND
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_a_failure_is_judged_where_its_class_is_known(pool, task):
     assert (first.error.type, first.error.message) == ("RecursionError", "on purpose")
     assert f"in {task}" in first.error.traceback
 
-    last = await children.call(child_tasks.context(task, attempt=2), kind="RecursionError")
+    last = await children.call(child_tasks.attempt(task, attempt=2), kind="RecursionError")
     assert (last.outcome.reason, last.outcome.error.type) == (DeadReason.EXHAUSTED, "RecursionError")
     assert (await children.outcome(task, kind="ValueError")).reason is DeadReason.FINAL
 
@@ -73,7 +74,10 @@ async def test_signals_are_judged_too(pool):
     children = pool()
     assert (await children.outcome("fail", kind="Retry")).delay == 7 * SECOND
     assert await children.outcome("fail", kind="Snooze") == Again(9 * SECOND, charged=False)
-    assert isinstance(await children.outcome("fail", kind="Cancel"), Cancelled)
+    cancelled = await children.outcome("fail", kind="Cancel")
+    assert isinstance(cancelled, Cancelled)
+    assert cancelled.error is not None
+    assert cancelled.error.message == "on purpose"
 
 
 async def test_errors_that_end_programs_fail_the_attempt_and_spare_the_child(pool):
@@ -93,7 +97,7 @@ async def test_an_error_is_never_built_again(pool):
 async def test_wrong_arguments_fail_the_attempt(pool):
     children = pool()
     assert (await children.outcome("pid", surplus=1)).error.type == "TypeError"
-    undecodable = await within(children.children.call(child_tasks.context("pid"), b"[1"))
+    undecodable = await within(children.children.call(child_tasks.attempt("pid"), b"[1"))
     assert undecodable.outcome.reason is DeadReason.UNDECODABLE
 
 
@@ -108,7 +112,7 @@ async def test_a_loop_that_the_task_broke_is_replaced(pool):
 
 async def test_progress_arrives_in_order(pool):
     running = pool().begin("tell", steps=5)
-    assert [await running.told() for _ in range(5)] == list(range(5))
+    assert [await running.received() for _ in range(5)] == list(range(5))
     await running.end()
     assert running.progress.empty()
 
@@ -117,7 +121,7 @@ async def test_progress_of_an_ended_attempt_is_not_taken_for_the_next_ones(pool)
     children = pool()
     await children.run("tell_late")
     running = children.begin("after_late")
-    assert await running.told() == "own"
+    assert await running.received() == "own"
     await running.end()
 
 
@@ -126,7 +130,7 @@ async def test_effects_come_with_the_result(pool):
     enqueue, publish, put = settlement.effects
     assert isinstance(enqueue, Enqueue)
     assert (enqueue.job.task, enqueue.job.payload, enqueue.job.delay) == ("other", b'{"a": "\xc3\xa9\\u0000"}', 5)
-    assert publish == Publish("news", b'"told"', "k")
+    assert publish == Publish("news", b'"sold"', "k")
     assert put == Put("kind", "key", b"[1]", expect=0)
 
 
@@ -138,8 +142,8 @@ async def test_effects_of_a_failed_attempt_are_dropped(pool):
 
 async def test_too_many_effects_are_dead(pool):
     children = pool()
-    assert len((await children.run("many_effects", count=caps.EFFECTS)).effects) == caps.EFFECTS
-    assert (await children.outcome("many_effects", count=caps.EFFECTS + 1)).reason is DeadReason.FINAL
+    assert len((await children.run("many_effects", count=limits.EFFECTS)).effects) == limits.EFFECTS
+    assert (await children.outcome("many_effects", count=limits.EFFECTS + 1)).reason is DeadReason.FINAL
 
 
 async def test_printing_and_reading_do_no_harm(pool, capfd, monkeypatch):
@@ -150,15 +154,15 @@ async def test_printing_and_reading_do_no_harm(pool, capfd, monkeypatch):
 
 
 async def test_the_largest_payload_and_result_pass(pool):
-    text = "é" * ((caps.PAYLOAD - 8) // 2)
+    text = "é" * ((limits.PAYLOAD - 8) // 2)
     children = pool()
     assert await children.result("echo", a=text) == {"a": text}
-    assert len((await children.outcome("big", size=caps.RESULT)).result) == caps.RESULT
+    assert len((await children.outcome("big", size=limits.RESULT)).result) == limits.RESULT
 
 
 async def test_a_result_that_cannot_be_stored_is_dead(pool):
     children = pool()
-    dead = await children.outcome("big", size=caps.RESULT + 1)
+    dead = await children.outcome("big", size=limits.RESULT + 1)
     assert isinstance(dead, Dead)
     assert (dead.reason, dead.error.type.rpartition(".")[2]) == (DeadReason.FINAL, "PayloadTooLarge")
     assert (await children.outcome("unencodable")).reason is DeadReason.FINAL
@@ -171,9 +175,9 @@ async def test_what_is_too_large_for_the_line_is_dead(pool):
 
 async def test_a_child_lives_where_its_worker_does(pool, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/nowhere")
-    ctx = child_tasks.context("place", attempt=3, headers=b'{"user":"u1"}')
-    ctx.deadline = SYSTEM.steady() + 60 * SECOND
-    answer = await pool().call(ctx)
+    attempt = child_tasks.attempt("place", attempt=3, headers=b'{"user":"u1"}')
+    attempt.deadline = SYSTEM.steady() + 60 * SECOND
+    answer = await pool().call(attempt)
     place = codec.decode(answer.outcome.result)
     assert 0 < place.pop("left") <= 60 * SECOND
     assert place == {
@@ -182,7 +186,7 @@ async def test_a_child_lives_where_its_worker_does(pool, monkeypatch):
         "inherited": "/nowhere",
         "session": True,
         "attempt": 3,
-        "headers": {"correlation_id": ctx.correlation_id, "user": "u1"},
+        "headers": {"correlation_id": context_of(attempt).correlation_id, "user": "u1"},
     }
 
 
@@ -220,17 +224,17 @@ async def test_children_run_under_uvloop():
 @pytest.mark.parametrize("origin", ["tests.integration.child_tasks", ":app", "module:", ""])
 def test_an_origin_names_a_module_and_an_attribute(origin):
     with pytest.raises(ConfigError, match="module:attribute"):
-        Children(origin, size=1, clock=SYSTEM, telemetry=Telemetry())
+        ChildPool(origin, size=1, clock=SYSTEM, telemetry=Telemetry())
 
 
 def test_a_pool_has_at_least_one_child():
     with pytest.raises(InvalidOption):
-        Children(ORIGIN, size=0, clock=SYSTEM, telemetry=Telemetry())
+        ChildPool(ORIGIN, size=0, clock=SYSTEM, telemetry=Telemetry())
 
 
 def test_what_is_defined_in_main_is_refused():
     with pytest.raises(ConfigError, match="to a module"):
-        Children("__main__:app", size=1, clock=SYSTEM, telemetry=Telemetry())
+        ChildPool("__main__:app", size=1, clock=SYSTEM, telemetry=Telemetry())
 
     def function() -> None: ...
 
@@ -242,10 +246,10 @@ def test_what_is_defined_in_main_is_refused():
 async def test_a_task_that_only_the_worker_knows_is_refused_and_spares_the_child(pool):
     children = pool()
     before = await children.result("pid")
-    ctx = child_tasks.context("echo")
-    ctx.lease = child_tasks.lease("main.task")
+    attempt = child_tasks.attempt("echo")
+    attempt.lease = child_tasks.lease("main.task")
     with pytest.raises(ConfigError, match=r"do not know the task 'main\.task'"):
-        await children.call(ctx)
+        await children.call(attempt)
     assert await children.result("pid") == before
 
 
@@ -254,7 +258,7 @@ async def test_a_task_that_only_the_worker_knows_is_refused_and_spares_the_child
     [
         ("tests.integration.child_broken:app", "RuntimeError: broken on purpose"),
         ("tests.integration.child_tasks:missing", "AttributeError"),
-        ("tests.integration.child_tasks:nothing", "neither a registry nor has one"),
+        ("tests.integration.child_tasks:nothing", "is not a registry and has none"),
         ("no.such.module:app", "No module named 'no'"),
     ],
 )
@@ -262,7 +266,7 @@ async def test_a_child_that_cannot_load_its_tasks_says_why(pool, origin, words):
     children = pool(origin)
     with pytest.raises(ChildNotStarted, match=words):
         await children.result("echo")
-    assert (await children.hear())[0] is Name.CHILD_DIED
+    assert (await children.hear())[0] is EventName.CHILD_DIED
 
 
 async def test_starts_that_fail_are_not_repeated_at_once(pool):
@@ -288,7 +292,7 @@ async def test_starts_that_fail_are_not_repeated_at_once(pool):
             await each.end()
     assert (await children.hear())[1]["failures"] == 4
     await children.emptied()
-    assert children.said.empty()  # it was tried once
+    assert children.events.empty()  # it was tried once
 
 
 async def test_a_child_that_takes_too_long_to_load_is_given_up(pool):
@@ -302,14 +306,14 @@ async def test_a_child_that_takes_too_long_to_load_is_given_up(pool):
         await waiting.end()
 
 
-async def test_a_system_that_refuses_processes_is_told_each_time(pool, monkeypatch):
+async def test_a_system_that_refuses_processes_is_reported_each_time(pool, monkeypatch):
     children = pool()
     monkeypatch.setattr(sys, "executable", "/no/such/python")
 
     async def call() -> None:
         for _ in range(2):
             with pytest.raises(ChildNotStarted, match="the system refused"):
-                await children.children.call(child_tasks.context("echo"), b"{}")
+                await children.children.call(child_tasks.attempt("echo"), b"{}")
 
     await within(call())
 

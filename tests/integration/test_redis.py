@@ -14,25 +14,27 @@ from packhorse.errors import (
     StoreUnavailable,
 )
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.job import Keep, Unique
+from packhorse.model.event import LIFECYCLE
+from packhorse.model.job import Retention, UniqueKey
 from packhorse.model.lease import Renewed, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, On, Wait
 from packhorse.model.reason import DeadReason, WaitReason
-from packhorse.model.worker import Worker
+from packhorse.model.worker import WorkerInfo
 from packhorse.stores.redis.scripts import Scripts
 from packhorse.stores.redis.store import RedisStore
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests import servers
 from tests.conftest import address, wipe
-from tests.integration.keyspaces import KINDS, NONE, client_of, everything_stored, opened
-from tests.making import BROKEN, HOUR, MINUTE, WORKER, ask, end, new, put_in, take
+from tests.factories import BROKEN, HOUR, MINUTE, WORKER, ask, end, new, put_in, take
+from tests.integration.keyspaces import KINDS, NONE, SERVERS, client_of, everything_stored, opened
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
 
 READS = """EXISTS HGET HGETALL HKEYS HLEN HMGET HRANDFIELD HSCAN HSTRLEN HVALS LINDEX LLEN LPOS LRANGE SISMEMBER SMEMBERS TIME
-ZCARD ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK ZSCORE"""
-FAULTY = """-- gives: call commit
+XRANGE XREVRANGE ZCARD ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK ZSCORE"""
+FAULTY = """-- part: call
+-- gives: call commit
 local reads, left, deciding = {}, %d, true
 for word in string.gmatch('%s', '%%S+') do reads[word] = true end
 function commit() deciding = false end
@@ -57,7 +59,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=SERVERS)
 def own(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a server of our own, whose settings may be changed."""
     with servers.running(str(request.param)) as server:
@@ -69,7 +71,7 @@ class Scene:
 
     parent = new("family", children=1, queue="other")
     waiting = new("cook", priority=6)
-    cancelled = new("cook", priority=9, unique=Unique("u"))
+    cancelled = new("cook", priority=9, unique=UniqueKey("u"))
 
     async def build(self, store: RedisStore, clock: TurnedClock) -> None:
         child, laned = new(parent=self.parent.id, priority=1), new(lane="a", priority=2)
@@ -84,10 +86,10 @@ class Scene:
         self.held_back = await put_in(store, new(lane="c", queue="people"), new(delay=HOUR), new(delay=HOUR, lane="c"))
         [asking] = await take(store, 1, "people")
         await end(store, asking, Wait(WaitReason.INTERVENTION))
-        await store.jobs.cancel([self.cancelled.id], keep=Keep(1, HOUR))
+        await store.jobs.cancel([self.cancelled.id], keep=Retention(1, HOUR))
         await put_in(store, *(new(queue="done") for _ in range(3)))
         for lease in await take(store, 3, "done"):
-            await end(store, lease, Done(b"1", Keep(1, HOUR)))
+            await end(store, lease, Done(b"1", Retention(1, HOUR)))
         await store.records.put([Put("kind", "old", b"1", expires=clock.now() + 1), Put("kind", "key", b"1")])
         await store.jobs.watch([self.leases[0].id], MINUTE)
         await store.queues.pause(["shut"])
@@ -96,7 +98,7 @@ class Scene:
     def settlements(self) -> list[Settlement]:
         child, laned, again, waits, dead = self.leases[:5]
         effects = (
-            Enqueue(new(lane="a", unique=Unique("v"))),
+            Enqueue(new(lane="a", unique=UniqueKey("v"))),
             Publish("news", b"1"),
             Put("signal", "go", b"1", expect=0),
         )
@@ -114,7 +116,7 @@ class Scene:
 Verb = Callable[[RedisStore, Scene], Awaitable[Any]]
 VERBS: dict[str, Verb] = {
     "enqueue": lambda s, _: s.jobs.enqueue(
-        [new(), new(lane="a"), new(delay=1), new(unique=Unique("u")), new(children=1)]
+        [new(), new(lane="a"), new(delay=1), new(unique=UniqueKey("u")), new(children=1)]
     ),
     "enqueue_plain": lambda s, _: s.jobs.enqueue([new(queue="plain"), new(queue="plain")]),
     "exchange": lambda s, scene: s.jobs.exchange(scene.settlements(), ask(5)),
@@ -143,14 +145,19 @@ VERBS: dict[str, Verb] = {
     "publish": lambda s, _: s.streams.publish([Publish("news", b"1"), Publish("news", b"2", "key")]),
     "pause": lambda s, _: s.queues.pause(["default"]),
     "resume": lambda s, _: s.queues.resume(["shut"]),
-    "beat": lambda s, _: s.fleet.beat(Worker(id=WORKER, name="ox"), MINUTE),
+    "trim": lambda s, _: s.streams.trim(LIFECYCLE, 5, 100),
+    "beat": lambda s, _: s.fleet.beat(WorkerInfo(id=WORKER, name="ox"), MINUTE),
 }
 
 
 def test_every_verb_that_writes_is_shown():
     scripts = Scripts()
 
-    assert {name for name in scripts.names if scripts[name].writes} - VERBS.keys() == {"migrate", "keep_script", "mend"}
+    assert {name for name in scripts.names if scripts[name].writes} - VERBS.keys() == {
+        "migrate",
+        "keep_script",
+        "repair",
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS[:1])  # where a script stops does not depend on who runs it
@@ -168,9 +175,9 @@ async def test_a_fault_before_the_border_changes_nothing_and_no_write_stands_bef
                 await VERBS[verb](store, scene)
                 break
             except StoreError as error:
-                said = str(error)
+                message = str(error)
         faults += 1
-        assert "A FAULT ON PURPOSE" in said
+        assert "A FAULT ON PURPOSE" in message
         assert await everything_stored(url) == before
 
     assert faults or verb in ("pause", "resume", "beat", "publish")
@@ -182,9 +189,9 @@ async def test_small_hashes_are_real_tables(kind, url, clock):
         await put_in(store, new(), new(lane="a"), new(lane="a"))
         await end(store, (await take(store))[0], Done())
 
-        for name in ("jobs", "live", "ends", "held", "tries", "counts"):
+        for name in ("jobs", "live", "ended", "lane_slots", "tries", "counts"):
             assert await client.object("encoding", store._keyspace.key(name)) == b"hashtable", name
-        assert await client.object("encoding", store._keyspace.key("leases")) == b"skiplist"
+        assert await client.object("encoding", store._keyspace.key("running")) == b"skiplist"
 
 
 async def test_no_key_of_a_live_job_goes_away_by_itself(kind, url, clock):

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from tests.factories import new, new_id
 from tests.integration.keyspaces import KINDS, NONE, client_of, opened
-from tests.making import new, new_id
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)

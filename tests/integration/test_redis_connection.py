@@ -1,18 +1,20 @@
 """How the Redis store meets servers that refuse, stumble or go away, and callers that do."""
 
 import asyncio
+import contextlib
 import os
 
 import pytest
 
 from packhorse.errors import StoreClosed
+from packhorse.model.effect import Publish
 from packhorse.model.job import State
 from packhorse.model.lease import Lease
 from packhorse.model.outcome import Done
 from packhorse.stores.contract import Topic
 from tests.conftest import address, wipe
+from tests.factories import MINUTE, OTHER, WORKER, end, new, one, put_in, state, take
 from tests.integration.keyspaces import KINDS, NONE, client_of, opened
-from tests.making import MINUTE, OTHER, WORKER, end, new, one, put_in, state, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -109,10 +111,36 @@ def test_a_forked_child_may_not_use_the_store(kind, tmp_path):
             if child:
                 return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             try:
-                store._keyspace.connections._check()
+                store._keyspace.connections._refuse_if_closed()
             except StoreClosed:
                 os._exit(7)
             finally:
                 os._exit(1)
 
     assert asyncio.run(parent()) == 7
+
+
+async def test_all_readers_of_streams_share_one_connection_that_is_made_anew_when_it_breaks(kind, url, clock):
+    async with opened(url, clock=clock) as store, client_of(url) as client, contextlib.AsyncExitStack() as stack:
+
+        async def waits() -> list[str]:
+            return [line["id"] for line in await client.client_list() if line["cmd"] == "xread"]
+
+        assert await waits() == []
+        readers = [
+            await stack.enter_async_context(contextlib.aclosing(store.streams.wakes(f"s{number}")))
+            for number in range(20)
+        ]
+        await asyncio.gather(*map(anext, readers))
+        waiting = [asyncio.ensure_future(anext(reader)) for reader in readers]
+        for round_ in range(2):
+            async with asyncio.timeout(20):
+                while not (lines := await waits()):
+                    await asyncio.sleep(0)
+            assert len(lines) == 1
+            if round_ == 0:
+                await client.client_kill_filter(_id=lines[0])
+
+        await store.streams.publish([Publish(f"s{number}", b"1") for number in range(20)])
+
+        await asyncio.wait_for(asyncio.gather(*waiting), 10)

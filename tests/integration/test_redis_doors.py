@@ -17,21 +17,21 @@ from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocket
 
 from packhorse.errors import ConfigError, DurabilityNotMet, StoreError, StoreFull, StoreUnavailable
 from packhorse.model.finding import Grade
-from packhorse.model.job import Keep
+from packhorse.model.job import Retention
 from packhorse.model.outcome import Done
 from packhorse.stores import open_store
 from packhorse.stores.contract import Topic
 from packhorse.stores.redis.address import parse
 from packhorse.stores.redis.scripts import shipped
 from packhorse.stores.redis.store import RedisStore
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests import servers
 from tests.conformance.invariants import check
-from tests.integration.flowing import Flow
-from tests.integration.keyspaces import KINDS, NONE, client_of, opened
+from tests.factories import end, new, put_in, take
+from tests.integration.flowing import Plan
+from tests.integration.keyspaces import KINDS, NONE, SERVERS, client_of, opened
 from tests.integration.test_redis import VERBS, Scene
 from tests.integration.torn import LONG
-from tests.making import end, new, put_in, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -40,7 +40,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operate" / "redis.md"
 TIMES = 50 if LONG else 8
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=SERVERS)
 def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
     """A server of our own, with a socket beside its port."""
     folder = tmp_path_factory.mktemp("door")
@@ -190,7 +190,7 @@ async def test_who_waits_for_replicas_needs_the_right_to(own):
 def test_every_command_of_a_script_is_among_the_rights_that_are_tried():
     tried = set(re.findall(r"{ '([A-Z]+)'", shipped()["rights"].text))
     used = {name for verb in shipped().names for name in re.findall(r"'([A-Z]{3,})'", shipped()[verb].text)}
-    assert used - tried - {"TIME", "LIMIT", "WITHSCORES", "COUNT", "MAXLEN", "RANK", "NOPERM"} == set()
+    assert used - tried - {"TIME", "LIMIT", "WITHSCORES", "COUNT", "MAXLEN", "MINID", "RANK", "NOPERM"} == set()
 
 
 def test_the_page_names_tests_that_exist():
@@ -230,7 +230,7 @@ async def test_a_server_that_does_not_tell_its_settings_is_trusted_with_a_warnin
     with caplog.at_level(logging.WARNING, "packhorse"):
         async with opened(with_login(own.url, "packhorse:secret"), namespace="farm") as store:
             await put_in(store, new())
-    assert "see that it is noeviction" in caplog.text
+    assert "make sure that it is noeviction" in caplog.text
 
 
 async def test_a_server_that_is_full_is_drained_by_its_workers(own):
@@ -243,7 +243,7 @@ async def test_a_server_that_is_full_is_drained_by_its_workers(own):
                     stored += len(await put_in(store, *(new(payload=b'"' + b"x" * 4000 + b'"') for _ in range(100))))
             while leases := await take(store, 100):
                 for lease in leases:
-                    await end(store, lease, Done(b"1", Keep(0, 0)))
+                    await end(store, lease, Done(b"1", Retention(0, 0)))
                 ended += len(leases)
                 await store.jobs.prune(500)
             assert 100 < ended == stored < 10_000
@@ -256,7 +256,7 @@ async def test_a_server_that_is_full_is_drained_by_its_workers(own):
 
 
 async def test_jobs_go_on_through_forgotten_scripts_killed_clients_and_flips_to_a_replica(own):
-    async def shake(flow: Flow) -> None:
+    async def shake(flow: Plan) -> None:
         async with client_of(own.url) as client:
             for number in range(3 * TIMES):
                 match number % 3:
@@ -271,7 +271,7 @@ async def test_jobs_go_on_through_forgotten_scripts_killed_clients_and_flips_to_
                         await client.execute_command("REPLICAOF", "NO", "ONE")
                 await flow.more(5)
 
-    account = await Flow(own.url).through(shake)
+    account = await Plan(own.url).through(shake)
 
     assert account.lost == 0
 

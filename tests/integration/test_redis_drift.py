@@ -7,18 +7,19 @@ import pytest
 from packhorse.errors import StoreError
 from packhorse.model.event import LIFECYCLE
 from packhorse.model.ids import id_text
-from packhorse.model.job import LEASE, State
+from packhorse.model.job import LEASE_US, State
 from packhorse.model.lease import Renewed
 from packhorse.model.outcome import Again, Done, Wait
 from packhorse.model.reason import WaitReason
 from packhorse.stores.redis.store import RedisStore
 from packhorse.telemetry.emit import Telemetry
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conformance.invariants import check
-from tests.engine.making import Heard, Name, Tasks, worker
+from tests.damage import RedisDamage
+from tests.engine.factories import EventName, EventRecorder, Tasks, worker
+from tests.factories import BROKEN, HOUR, MINUTE, end, new, put_in, state, take
 from tests.integration.keyspaces import KINDS, NONE, client_of, everything_stored, opened
 from tests.integration.test_redis import Scene, faulty
-from tests.making import BROKEN, HOUR, MINUTE, end, new, put_in, state, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -41,15 +42,15 @@ async def by_hand(kind, url):
         yield client
 
 
-async def mended(store: RedisStore) -> list[str]:
+async def repaired(store: RedisStore) -> list[str]:
     """What the next rounds of upkeep say; afterwards there is nothing more to say."""
-    said: list[str] = []
+    found: list[str] = []
     for _ in range(3):
-        store._mending._next = store._mending._search = 0
-        said += await store.maintain()
-    store._mending._next = store._mending._search = 0
+        store._repair._next_sample = store._repair._next_search = 0
+        found += await store.maintain()
+    store._repair._next_sample = store._repair._next_search = 0
     assert await store.maintain() == []
-    return said
+    return found
 
 
 def key(store: RedisStore, kind: str, name: str | None = None) -> str:
@@ -72,8 +73,36 @@ async def test_a_sound_store_is_left_alone(store, url, clock):
     await scene.build(store, clock)
     before = await everything_stored(url)
 
-    assert await mended(store) == []
+    assert await repaired(store) == []
     assert await everything_stored(url) == before
+
+
+async def test_a_job_that_has_ended_and_stands_in_a_line_is_not_leased_again(store, by_hand, clock):
+    ended, other = await put_in(store, new(), new())
+    [lease] = await take(store, 1)
+    await end(store, lease, Done())
+    await by_hand.lpush(key(store, "ready", "default\x1f10"), ended)
+
+    assert [lease.id for lease in await take(store)] == [other]
+    assert await state(store, ended) is State.DONE
+    await repaired(store)
+    await rest_runs(store, clock)
+
+
+async def test_names_that_are_not_utf8_do_not_keep_the_store_from_being_put_right(store, by_hand, clock):
+    bad, good = await put_in(store, new(queue="broken"), new())
+    [_, laned] = await put_in(store, new(lane="a"), new(lane="a"))
+    await RedisDamage(by_hand).queue(bad)
+    slots = key(store, "lane_slots")
+    for turn, count in (await by_hand.hgetall(slots)).items():
+        await by_hand.hset(slots, turn + b"\xe9", count)
+    await by_hand.lrem(key(store, "ready", "default\x1f10"), 1, good)
+
+    found = await repaired(store)
+
+    assert f"job {id_text(good)} missing from ready" in found
+    assert not [each for each in found if id_text(bad) in each or id_text(laned) in each]
+    assert {lease.id for lease in await take(store)} >= {good}
 
 
 async def test_a_record_that_is_gone_takes_its_places_with_it(store, by_hand, clock):
@@ -84,10 +113,12 @@ async def test_a_record_that_is_gone_takes_its_places_with_it(store, by_hand, cl
     await end(store, leases[2], Again(0, BROKEN))
     await by_hand.hdel(key(store, "jobs"), running, ended, again, laned, jobs[5])
 
-    said = await mended(store)
+    found = await repaired(store)
 
-    assert {f"job {id_text(job)} without a record" for job in (running, ended, again, laned)} <= set(said)
+    assert {f"job {id_text(job)} without a record" for job in (running, ended, again, laned)} <= set(found)
     assert [await state(store, job) for job in jobs] == [None, None, None, None, State.READY, None, State.READY]
+    [stats] = await store.queues.stats()
+    assert (stats.total_enqueued, stats.total_ended[State.DONE]) == (7, 1)
     assert await store.jobs.renew(leases[:1], MINUTE) == [Renewed.LOST]
     clock.turn(MINUTE)
     [lease] = await take(store, 1)  # what was due without a record is passed over
@@ -99,12 +130,12 @@ async def test_a_record_that_is_gone_takes_its_places_with_it(store, by_hand, cl
 async def test_a_lease_that_is_gone_runs_out_like_any_other(store, by_hand, clock):
     [job] = await put_in(store, new(lane="a"))
     [lease] = await take(store)
-    await by_hand.zrem(key(store, "leases"), job)
+    await by_hand.zrem(key(store, "running"), job)
 
-    assert await mended(store) == [f"job {id_text(job)} without a lease"]
+    assert await repaired(store) == [f"job {id_text(job)} without a lease"]
     assert await store.jobs.reap(10) == []  # its worker may be alive
-    assert await store.jobs.renew([lease], LEASE) == [Renewed.KEPT]
-    clock.turn(LEASE + 1)
+    assert await store.jobs.renew([lease], LEASE_US) == [Renewed.KEPT]
+    clock.turn(LEASE_US + 1)
     assert [lost.id for lost in await store.jobs.reap(10)] == [job]
     await rest_runs(store, clock)
     assert await state(store, job) is State.DONE
@@ -117,9 +148,9 @@ async def test_a_job_whose_row_is_gone_runs_again(store, by_hand, clock, both, l
     await take(store, 1)
     await by_hand.hdel(key(store, "live"), job)
     if both:
-        await by_hand.zrem(key(store, "leases"), job)
+        await by_hand.zrem(key(store, "running"), job)
 
-    assert await mended(store)
+    assert await repaired(store)
     await rest_runs(store, clock)
     assert [await state(store, each) for each in (job, behind)] == [State.DONE, State.DONE]
 
@@ -145,14 +176,19 @@ async def test_entries_of_lines_and_of_due_that_are_gone_come_back(store, by_han
         else:
             await store.jobs.exchange([])
     [fresh] = await put_in(store, new())
-    await by_hand.delete(key(store, "ready", "default\x1f10"), key(store, "due", "default"))
-    await by_hand.delete(key(store, "lane", "default\x1fa"), key(store, "waits", "default"))
+    await by_hand.delete(key(store, "ready", "default\x1f10"), key(store, "scheduled", "default"))
+    await by_hand.delete(key(store, "lane", "default\x1fa"), key(store, "waiting", "default"))
 
-    said = await mended(store)
+    found = await repaired(store)
 
-    for job, wrong in ((fresh, "in no line"), (tried, "in no line"), (later, "not in due"), (laned, "in no line")):
-        assert f"job {id_text(job)} {wrong}" in said
-    assert f"job {id_text(behind)} not among those that wait" in said
+    for job, wrong in (
+        (fresh, "missing from ready"),
+        (tried, "missing from ready"),
+        (later, "missing from scheduled"),
+        (laned, "missing from ready"),
+    ):
+        assert f"job {id_text(job)} {wrong}" in found
+    assert f"job {id_text(behind)} missing from waiting" in found
     await rest_runs(store, clock)
     assert {await state(store, job) for job in (fresh, tried, later, laned, behind)} == {State.DONE}
 
@@ -161,17 +197,17 @@ async def test_a_job_that_waits_and_a_count_that_is_wrong_are_put_right(store, b
     [job] = await put_in(store, new())
     [lease] = await take(store)
     await end(store, lease, Wait(WaitReason.UNROUTABLE))
-    await by_hand.delete(key(store, "waits", "default"))
+    await by_hand.delete(key(store, "waiting", "default"))
     await by_hand.hset(key(store, "counts"), "default\x1fready", 7)
 
-    said = await mended(store)
+    found = await repaired(store)
 
-    assert said == [f"job {id_text(job)} not among those that wait", "counts"]
+    assert found == [f"job {id_text(job)} missing from waiting", "counts"]
     assert await store.jobs.release(WaitReason.UNROUTABLE) == 1
     await rest_runs(store, clock)
 
 
-async def test_a_fault_while_mending_changes_nothing(kind, url, clock):
+async def test_a_fault_while_repairing_changes_nothing(kind, url, clock):
     async with opened(url, clock=clock) as store, client_of(url) as by_hand:
         [job] = await put_in(store, new())
         await take(store)
@@ -192,20 +228,20 @@ async def test_a_fault_while_mending_changes_nothing(kind, url, clock):
 async def test_a_worker_says_what_was_put_right(kind, url):
     async with opened(url) as store, client_of(url) as by_hand:
         telemetry = Telemetry()
-        heard, tasks = Heard(telemetry), Tasks()
+        recorder, tasks = EventRecorder(telemetry), Tasks()
         tasks.task(name="work")(asyncio.sleep)
         [job] = await put_in(store, new("stranger", queue="other"))
         await by_hand.delete(key(store, "ready", "other\x1f10"))
         async with worker(store, tasks, telemetry):
-            [told] = await heard.until(Name.TIDIED)
-        assert f"job {id_text(job)} in no line" in told["detail"]
+            [reported] = await recorder.until(EventName.MAINTAINED)
+        assert f"job {id_text(job)} missing from ready" in reported["detail"]
         assert await state(store, job) is State.READY
 
 
 async def test_writes_go_on_after_the_heads_of_streams_were_deleted(store, by_hand, clock):
     await put_in(store, new())
     await put_in(store, new())
-    await by_hand.delete(key(store, "heads"))
+    await by_hand.delete(key(store, "stream_heads"))
 
     await put_in(store, new())
     for lease in await take(store):
@@ -216,7 +252,7 @@ async def test_writes_go_on_after_the_heads_of_streams_were_deleted(store, by_ha
     await check(store)
 
 
-async def test_shelves_do_not_meet_after_their_numbers_were_deleted(store, by_hand, clock):
+async def test_retention_groups_do_not_share_a_list_after_their_numbers_were_deleted(store, by_hand, clock):
     await put_in(store, *(new() for _ in range(3)))
     for lease in await take(store, 3):
         await end(store, lease, Done())
@@ -225,8 +261,8 @@ async def test_shelves_do_not_meet_after_their_numbers_were_deleted(store, by_ha
     for lease in await take(store, 3, "other"):
         await end(store, lease, Done())
 
-    shelves = [row.split()[0] for row in await by_hand.hvals(key(store, "shelves"))]
-    assert len(set(shelves)) == len(shelves) == 2
+    numbers = [row.split()[0] for row in await by_hand.hvals(key(store, "retention_groups"))]
+    assert len(set(numbers)) == len(numbers) == 2
     await check(store)
 
 

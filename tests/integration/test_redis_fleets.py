@@ -13,11 +13,11 @@ from packhorse.errors import DurabilityNotMet, StoreUnavailable
 from packhorse.model.outcome import Done
 from packhorse.stores.contract import Topic
 from packhorse.stores.redis.store import RedisStore
+from tests.factories import end, new, put_in, take
 from tests.integration.fleets import SERVICE, Watched, ask, clustered, follows, info, move_slot, port_of, until, watched
-from tests.integration.flowing import Flow
-from tests.integration.keyspaces import KINDS, NONE, client_of, opened
+from tests.integration.flowing import Plan
+from tests.integration.keyspaces import KINDS, NONE, SERVERS, client_of, opened
 from tests.integration.torn import LONG
-from tests.making import end, new, put_in, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -32,7 +32,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=KINDS if LONG else KINDS[-1:])
+@pytest.fixture(params=KINDS if LONG else SERVERS[-1:])
 def member(request: pytest.FixtureRequest) -> str:
     """The server of which a cluster is made."""
     return str(request.param)
@@ -52,7 +52,7 @@ async def test_jobs_go_on_when_sentinels_promote_a_replica_that_lags(kind, tmp_p
         home.mkdir()
         async with watched(kind, home) as fleet:
 
-            async def fail_over(flow: Flow, fleet: Watched = fleet) -> None:
+            async def fail_over(flow: Plan, fleet: Watched = fleet) -> None:
                 fleet.replica.process.send_signal(signal.SIGSTOP)
                 await ask(fleet.primary, "CLIENT", "KILL", "TYPE", "replica")
                 await flow.more(20)  # acknowledged by a primary whose replica does not hear of it
@@ -60,18 +60,18 @@ async def test_jobs_go_on_when_sentinels_promote_a_replica_that_lags(kind, tmp_p
                 fleet.replica.process.send_signal(signal.SIGCONT)
                 await until(is_primary, "the replica to be promoted", fleet.replica)
 
-            account = await Flow(fleet.url).through(fail_over)
+            account = await Plan(fleet.url).through(fail_over)
         assert account.lost > 0  # asynchronous replication: this is what wait_replicas is for
 
 
 async def test_with_wait_replicas_a_failover_loses_nothing_that_was_acknowledged(kind, tmp_path):
     async with watched(kind, tmp_path, replicas=2) as fleet:
 
-        async def fail_over(flow: Flow) -> None:
+        async def fail_over(flow: Plan) -> None:
             fleet.primary.kill()
             await until(any_primary, "one of the replicas to be promoted", fleet.replicas)
 
-        account = await Flow(f"{fleet.url}?wait_replicas=1").through(fail_over)
+        account = await Plan(f"{fleet.url}?wait_replicas=1").through(fail_over)
 
     assert account.lost == 0
 
@@ -79,14 +79,14 @@ async def test_with_wait_replicas_a_failover_loses_nothing_that_was_acknowledged
 async def test_an_orderly_handover_loses_nothing(kind, tmp_path):
     async with watched(kind, tmp_path) as fleet:
 
-        async def hand_over(flow: Flow) -> None:
+        async def hand_over(flow: Plan) -> None:
             [sentinel, *_] = fleet.sentinels
             async with client_of(f"redis://127.0.0.1:{sentinel}") as client:
                 await client.execute_command("SENTINEL", "FAILOVER", SERVICE)
             await until(is_primary, "the replica to be promoted", fleet.replica)
             await flow.more(20)
 
-        account = await Flow(fleet.url).through(hand_over)
+        account = await Plan(fleet.url).through(hand_over)
 
     assert account.refusals.total() < 200
 
@@ -100,7 +100,7 @@ async def test_sentinels_that_know_no_such_service_or_are_not_there_are_named(ki
             await put_in(store, new())
 
 
-async def test_replicas_that_do_not_answer_in_time_are_said(kind, tmp_path):
+async def test_replicas_that_do_not_answer_in_time_are_reported(kind, tmp_path):
     async with (
         watched(kind, tmp_path) as fleet,
         opened(f"{fleet.primary.url}?wait_replicas=1&wait_timeout=50ms") as store,
@@ -126,22 +126,22 @@ async def test_jobs_go_on_when_a_cluster_replaces_the_node_of_their_slot(member)
     for _ in range(ROUNDS):
         async with clustered(member, SLOT) as cluster:
 
-            async def kill(flow: Flow, cluster=cluster) -> None:
+            async def kill(flow: Plan, cluster=cluster) -> None:
                 cluster.holder.kill()
                 await until(is_primary, "the replica to take over", cluster.replica)
 
-            await Flow(cluster.url).through(kill)
+            await Plan(cluster.url).through(kill)
 
 
 async def test_an_orderly_failover_is_not_hidden_from_who_waits_for_replicas(member):
     async with clustered(member, SLOT) as cluster:
 
-        async def hand_over(flow: Flow) -> None:
+        async def hand_over(flow: Plan) -> None:
             await ask(cluster.replica, "CLUSTER", "FAILOVER")
             await until(is_primary, "the replica to take over", cluster.replica)
             await flow.more(20)
 
-        account = await Flow(f"{cluster.url}?wait_replicas=1").through(hand_over)
+        account = await Plan(f"{cluster.url}?wait_replicas=1").through(hand_over)
 
     assert account.lost == 0
 
@@ -150,10 +150,10 @@ async def test_a_slot_moves_to_another_node_under_jobs_that_flow(member):
     async with clustered(member, SLOT) as cluster:
         [target, *_] = [node for node in cluster.nodes if node is not cluster.holder]
 
-        async def move(flow: Flow) -> None:
+        async def move(flow: Plan) -> None:
             assert len(await move_slot(cluster, SLOT, target, pause=0.05)) > 15
 
-        account = await Flow(cluster.url).through(move)
+        account = await Plan(cluster.url).through(move)
 
         assert account.lost == 0
         assert [node for node in cluster.nodes if await ask(node, "DBSIZE")] == [target]

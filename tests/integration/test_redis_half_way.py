@@ -5,8 +5,8 @@ import pytest
 from packhorse.errors import StoreError
 from packhorse.model.job import State
 from tests.conformance.invariants import check
+from tests.factories import Done, drain, end, new, one, put_in, take
 from tests.integration.keyspaces import KINDS, NONE, client_of, opened
-from tests.making import Done, drain, end, new, one, put_in, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -25,7 +25,7 @@ async def test_an_enqueue_that_failed_half_way_can_be_repeated(url, clock, optio
     async with opened(url, clock=clock) as store, client_of(url) as client:
         await client.set(STREAM, "of another type")
         job = new(**options)
-        with pytest.raises(StoreError, match="half way"):
+        with pytest.raises(StoreError, match="after a part of the call"):
             await put_in(store, job)
         await client.delete(STREAM)
 
@@ -43,7 +43,7 @@ async def test_a_settlement_that_failed_half_way_can_be_repeated(url, clock):
         [lease] = await take(store)
         await client.delete(STREAM)
         await client.set(STREAM, "of another type")
-        with pytest.raises(StoreError, match="half way"):
+        with pytest.raises(StoreError, match="after a part of the call"):
             await end(store, lease, Done(b"1"))
         await client.delete(STREAM)
 

@@ -7,8 +7,8 @@ from packhorse.model.job import State
 from packhorse.model.lease import Settlement, Verdict
 from packhorse.model.outcome import Done
 from packhorse.model.page import Filter
+from tests.factories import ask, end, new, new_id, put_in, take
 from tests.integration.keyspaces import KINDS, NONE, opened
-from tests.making import ask, end, new, new_id, put_in, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)

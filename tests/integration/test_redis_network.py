@@ -14,7 +14,7 @@ from packhorse.stores.redis.store import RedisStore
 from tests import servers
 from tests.integration.keyspaces import KINDS, NONE
 from tests.integration.refusing import Refusing
-from tests.integration.wires import BAD, ROUNDS, suffer, told
+from tests.integration.wires import BAD, ROUNDS, show, suffer
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -32,14 +32,14 @@ def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
 async def test_work_goes_on_soon_after_a_bad_wire_is_healed(server):
     urls = [urlsplit(server.url)._replace(path=f"/{number}").geturl() for number, _ in enumerate(BAD)]
 
-    told(await asyncio.gather(*map(suffer, urls, BAD, repeat(ROUNDS))))
+    show(await asyncio.gather(*map(suffer, urls, BAD, repeat(ROUNDS))))
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody have long to answer."""
-    monkeypatch.setattr(topology, "CONNECT", SOON)
-    monkeypatch.setattr(topology, "LOOK", SOON)
+    monkeypatch.setattr(topology, "CONNECT_TIMEOUT_SECONDS", SOON)
+    monkeypatch.setattr(topology, "NODE_TIMEOUT_SECONDS", SOON)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_who_does_not_say_whether_it_is_the_primary_is_given_up(hasty):
             store = RedisStore(f"redis+sentinel://127.0.0.1:{sentinel.port}/barn")
             with pytest.raises(StoreUnavailable, match="not reached"):
                 await asyncio.wait_for(store.open(), 30)
-        assert primary.heard > 1
+        assert primary.received > 1
 
 
 async def test_callers_behind_a_silent_server_all_come_to_an_end(hasty):

@@ -5,16 +5,16 @@ from importlib.resources import files
 
 import pytest
 
-from packhorse.model.job import Keep, NewJob, Unique
-from packhorse.model.lease import Ask, Exchange, Lease, Settlement, Share
+from packhorse.model.job import NewJob, Retention, UniqueKey
+from packhorse.model.lease import ClaimRequest, Exchange, Lease, Settlement, Share
 from packhorse.model.outcome import Again, Cancelled, Done, Outcome
-from packhorse.stores.redis.packing import wish
+from packhorse.stores.redis.packing import job_row
 from packhorse.stores.redis.scripts import Scripts
 from packhorse.stores.redis.store import RedisStore
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conftest import address, wipe
+from tests.factories import HOUR, MINUTE, WORKER, new, put_in, take
 from tests.integration.keyspaces import KINDS, NONE, everything_stored, opened
-from tests.making import HOUR, MINUTE, WORKER, new, put_in, take
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -28,7 +28,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def whole() -> Scripts:
     """The exchange without its short way."""
     scripts = Scripts()
-    scripts._short = {}
+    scripts._fast_paths = {}
     text = (files("packhorse.stores.redis") / "lua" / "exchange.lua").read_text(encoding="utf-8")
     scripts._scripts["exchange"] = scripts._script("exchange", text)
     return scripts
@@ -39,10 +39,10 @@ JOBS = (
     new(queue="other"),
     new(delay=MINUTE),
     new("cook", lane="a", priority=20),
-    new("cook", unique=Unique("u"), priority=21),
+    new("cook", unique=UniqueKey("u"), priority=21),
     new("cook", tenant="t", priority=22),
 )
-PLAIN, KEPT, AGAIN = Done(), Done(b'"r"', Keep(2, HOUR)), Again(0)
+PLAIN, KEPT, AGAIN = Done(), Done(b'"r"', Retention(2, HOUR)), Again(0)
 # What each exchange settles of the leases held, oldest first, and for how many it asks of which queue.
 ROUNDS: tuple[tuple[tuple[Outcome, ...], tuple[Share, ...]], ...] = (
     ((), (Share("default", 3),)),
@@ -65,7 +65,7 @@ async def lived(store: RedisStore, clock: TurnedClock, jobs: Sequence[NewJob]) -
     answers = []
     for number, (outcomes, shares) in enumerate(ROUNDS):
         settled = [Settlement(lease, outcome) for lease, outcome in zip(held, outcomes, strict=False)]
-        ask = Ask(WORKER, shares, MINUTE, b"%016d" % number) if shares else None
+        ask = ClaimRequest(WORKER, shares, MINUTE, b"%016d" % number) if shares else None
         answers += [await store.jobs.exchange(settled, ask), await store.jobs.exchange(settled, ask)]
         held = [*held[len(settled) :], *answers[-2].leases]
         clock.turn(1)
@@ -91,7 +91,7 @@ async def test_plain_jobs_are_stored_alike_by_the_short_way_and_the_long_one(kin
     async with opened(url, namespace="a", clock=clock) as short, opened(url, namespace="b", clock=clock) as long:
         made = [await short.jobs.enqueue(given) for given in (jobs[:3], jobs[1:])]
         taken = [
-            await long._keyspace.run("enqueue", wishes=[cell for job in given for cell in wish(job)])
+            await long._keyspace.run("enqueue", new_jobs=[cell for job in given for cell in job_row(job)])
             for given in (jobs[:3], jobs[1:])
         ]
     assert [[receipt.created for receipt in receipts] for receipts in made] == [[True] * 3, [False, False, True, True]]

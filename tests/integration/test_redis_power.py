@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from packhorse.model.lease import Lease
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests import servers
 from tests.integration.keyspaces import KINDS, NONE, opened
 from tests.integration.torn import LONG, audit, work
@@ -37,7 +37,7 @@ async def audited(url: str, held: list[Lease], clock: TurnedClock) -> None:
     async with opened(url, clock=clock) as store:
         assert await store.maintain() == []  # all numbers fit, nothing is to be put right
         await audit(store, held, clock)
-        store._mending._next = 0
+        store._repair._next_sample = 0
         assert await store.maintain() == []
 
 

@@ -18,9 +18,9 @@ from packhorse.errors import (
 from packhorse.model.job import State
 from packhorse.stores.redis.store import RedisStore
 from tests import servers
-from tests.integration.keyspaces import KINDS, NONE, client_of, opened
+from tests.factories import new, put_in, state
+from tests.integration.keyspaces import KINDS, NONE, SERVERS, client_of, opened
 from tests.integration.refusing import Refusing
-from tests.making import new, put_in, state
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -43,12 +43,16 @@ ONCE = [
     (b"-WRONGPASS invalid username-password pair or user is disabled.", ConfigError, "password"),
     (b"-NOPERM this user has no permissions to run the 'evalsha' command", ConfigError, "docs/operate/redis.md"),
     (DENIED, ConfigError, "docs/operate/redis.md"),
-    (b"-WRONGTYPE Operation against a key holding the wrong kind of value", StoreError, "perhaps half way"),
-    (b"-WRONGTYPE Operation against a key called OOM x", StoreError, "perhaps half way"),
-    (SCRIPTED + b"WRONGTYPE Operation against a key called -OOM x", StoreError, "perhaps half way"),
-    (b"-EXECABORT Transaction discarded because of previous errors.", StoreError, "perhaps half way"),
-    (b"-CROSSSLOT Keys in request don't hash to the same slot", StoreError, "perhaps half way"),
-    (b"-ERR unknown command 'EVALSHA'", StoreError, "perhaps half way"),
+    (
+        b"-WRONGTYPE Operation against a key holding the wrong kind of value",
+        StoreError,
+        "perhaps after a part of the call",
+    ),
+    (b"-WRONGTYPE Operation against a key called OOM x", StoreError, "perhaps after a part of the call"),
+    (SCRIPTED + b"WRONGTYPE Operation against a key called -OOM x", StoreError, "perhaps after a part of the call"),
+    (b"-EXECABORT Transaction discarded because of previous errors.", StoreError, "perhaps after a part of the call"),
+    (b"-CROSSSLOT Keys in request don't hash to the same slot", StoreError, "perhaps after a part of the call"),
+    (b"-ERR unknown command 'EVALSHA'", StoreError, "perhaps after a part of the call"),
 ]
 AGAIN = [
     b"-LOADING Redis is loading the dataset in memory",
@@ -75,7 +79,7 @@ async def test_what_the_server_answers_becomes_an_error_of_ours(reply, error, wo
             await store.jobs.enqueue([new()])
         assert type(caught.value) is error
         assert isinstance(caught.value.__cause__, redis.exceptions.RedisError)
-        assert server.heard == 1
+        assert server.received == 1
 
         assert [receipt.created for receipt in await store.jobs.enqueue([new()])] == [True]
 
@@ -86,7 +90,7 @@ async def test_a_server_that_is_busy_for_a_while_is_asked_again(reply):
     async with server.store() as store:
         assert [receipt.created for receipt in await store.jobs.enqueue([new()])] == [True]
 
-    assert server.heard == 3
+    assert server.received == 3
 
 
 @pytest.mark.parametrize("reply", [AGAIN[0], AGAIN[3]], ids=map(name, [AGAIN[0], AGAIN[3]]))
@@ -101,7 +105,7 @@ async def test_a_forgotten_script_is_sent_whole_once():
     server = Refusing(b"-NOSCRIPT No matching script. Please use EVAL.", b"*0")
     async with server.store() as store:
         await store.jobs.enqueue([new()])
-    assert server.heard == 2
+    assert server.received == 2
 
     async with Refusing(b"-NOSCRIPT No matching script.", b"-ERR no").store() as store:
         with pytest.raises(StoreError, match="no"):
@@ -122,9 +126,9 @@ async def test_a_refusal_is_not_hidden_by_what_the_server_says_of_replicas():
         assert [receipt.created for receipt in await store.jobs.enqueue([new()])] == [True]
 
 
-@pytest.mark.parametrize("said", [b"-NOPERM no permissions to run the 'wait' command", b"-UNBLOCKED force unblock"])
-async def test_what_is_written_and_not_waited_for_is_said_to_be_stored(said):
-    async with Refusing(b"*0", said, b"*0", b":1").store("?wait_replicas=1") as store:
+@pytest.mark.parametrize("reply", [b"-NOPERM no permissions to run the 'wait' command", b"-UNBLOCKED force unblock"])
+async def test_what_is_written_and_not_waited_for_is_reported_as_stored(reply):
+    async with Refusing(b"*0", reply, b"*0", b":1").store("?wait_replicas=1") as store:
         with pytest.raises(DurabilityNotMet, match="stored on the primary") as caught:
             await store.jobs.enqueue([new()])
         assert isinstance(caught.value.__cause__, redis.exceptions.ResponseError)
@@ -141,7 +145,7 @@ async def test_who_is_turned_away_while_rights_are_tried_gets_an_error_of_ours(l
             await store._keyspace.connections.denied(("PING",))
 
 
-async def test_a_login_that_is_refused_later_may_be_mended_and_does_not_end_a_worker():
+async def test_a_login_that_is_refused_later_may_be_repaired_and_does_not_end_a_worker():
     async with Refusing(b"*0", b"-NOAUTH Authentication required.").store() as store:
         await store.jobs.count()
 
@@ -175,10 +179,10 @@ async def test_a_server_that_is_not_there_is_unavailable():
         await store.jobs.count()
 
 
-# -- said by real servers
+# -- replies of real servers
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SERVERS)
 def own(request: pytest.FixtureRequest):
     with servers.running(str(request.param)) as server:
         yield server.url
@@ -230,7 +234,7 @@ async def test_a_server_busy_with_a_script_is_waited_for(own):
 async def test_a_server_with_too_many_clients_is_waited_for(own):
     async with client_of(own) as client, opened(own) as store:
         for idle in store._keyspace.connections._idle:
-            idle.hang_up()
+            idle.close()
         async with client_of(own) as third:
             await third.ping()
             await client.config_set("maxclients", 2)
@@ -238,13 +242,13 @@ async def test_a_server_with_too_many_clients_is_waited_for(own):
             async with asyncio.timeout(20):
                 while not (await client.info("stats"))["rejected_connections"]:
                     await asyncio.sleep(0)
-        with contextlib.suppress(StoreUnavailable):  # the server may hang up before it is heard
+        with contextlib.suppress(StoreUnavailable):  # the server may close the connection before its reply is read
             assert [receipt.created for receipt in await waiting] == [True]
         assert [receipt.created for receipt in await store.jobs.enqueue([new()])] == [True]
 
 
 @pytest.mark.parametrize(("login", "words"), [("ox:wrong@", "password"), ("", "password")])
-async def test_a_wrong_login_is_said_at_the_start(own, login, words):
+async def test_a_wrong_login_is_reported_at_the_start(own, login, words):
     async with client_of(own) as client:
         await client.acl_setuser("ox", enabled=True, passwords=["+hay"], keys=["*"], channels=["*"], commands=["+@all"])
         await client.acl_setuser("default", enabled=True, reset_passwords=True, passwords=["+straw"])
@@ -252,7 +256,7 @@ async def test_a_wrong_login_is_said_at_the_start(own, login, words):
             await RedisStore(own.replace("://", f"://{login}")).open()
 
 
-async def test_nothing_is_said_of_replicas_where_the_short_script_wrote_nothing():
+async def test_nothing_is_reported_of_replicas_where_the_short_script_wrote_nothing():
     server = Refusing(b"$-1", b":0", b"*0", b":1")
     async with server.store("?wait_replicas=1") as store:
         [receipt] = await store.jobs.enqueue([new()])

@@ -10,12 +10,12 @@ from packhorse.errors import OutcomeUnknown
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.stores.postgres import namespace as postgres
-from packhorse.stores.redis import connection as redis
+from packhorse.stores.redis import pool as redis
 from packhorse.telemetry.emit import Telemetry
 from tests import conftest
-from tests.engine.making import Heard, Name, Tasks, job, lease_ahead, worker
+from tests.engine.factories import EventName, EventRecorder, Tasks, job, lease_ahead, worker
+from tests.factories import Done, end, new, one, put_in, take
 from tests.integration.torn import LONG
-from tests.making import Done, end, new, one, put_in, take
 from tests.proxy import Proxy
 
 KINDS = [kind for kind in conftest.kinds() if kind in conftest.SERVERS]
@@ -35,8 +35,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no server be silent for long."""
-    monkeypatch.setattr(redis, "CALL", SOON)
-    monkeypatch.setattr(postgres, "HOT", SOON)
+    monkeypatch.setattr(redis, "CALL_TIMEOUT_SECONDS", SOON)
+    monkeypatch.setattr(postgres, "WORKER_CALL_SECONDS", SOON)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ async def test_a_link_that_falls_silent_half_way_is_given_up(near, far, link, ha
 
 async def test_large_payloads_and_results_get_through_at_default_settings(kind, near, url, hasty):
     count, telemetry, tasks = 60 if LONG else 8, Telemetry(), Tasks()
-    heard = Heard(telemetry)
+    recorder = EventRecorder(telemetry)
 
     @tasks.task()
     async def work(pad: str) -> str:
@@ -105,7 +105,7 @@ async def test_large_payloads_and_results_get_through_at_default_settings(kind, 
         await far.open()
         async with worker(far, tasks, telemetry) as working:
             lease_ahead(working)
-            await heard.until(Name.DONE, count)
+            await recorder.until(EventName.DONE, count)
         await far.close()
 
-    assert {(each["lease"].attempt, each["lease"].lost) for each in heard.of(Name.DONE)} == {(1, 0)}
+    assert {(each["lease"].attempt, each["lease"].lost) for each in recorder.of(EventName.DONE)} == {(1, 0)}

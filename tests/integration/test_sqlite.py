@@ -11,15 +11,15 @@ import pytest
 
 from packhorse.errors import ConfigError, StoreClosed, StoreError, StoreFull
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.job import Unique
-from packhorse.model.lease import Ask, Settlement, Verdict
+from packhorse.model.job import UniqueKey
+from packhorse.model.lease import ClaimRequest, Settlement, Verdict
 from packhorse.model.outcome import Again, Done, Held, Wait
 from packhorse.model.reason import WaitReason
 from packhorse.stores import open_store
-from packhorse.stores.sqlite.step import SQL
 from packhorse.stores.sqlite.store import SQLiteStore, path_of
-from packhorse.testing.clock import TurnedClock
-from tests.making import DEAD, HOUR, MINUTE, WORKER, ask, new, put_in, take
+from packhorse.stores.sqlite.unit_of_work import SQL
+from packhorse.testing import TurnedClock
+from tests.factories import DEAD, HOUR, MINUTE, WORKER, ask, new, put_in, take
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def file(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
 
 
 def connection(store: SQLiteStore) -> sqlite3.Connection:
-    found = store._seat.database._writing
+    found = store._handle.database._writing
     assert found is not None
     return found
 
@@ -43,7 +43,7 @@ def dump(store: SQLiteStore) -> list[str]:
     return [line for line in lines if not line.startswith("CREATE TRIGGER")]
 
 
-async def everything(store: SQLiteStore) -> tuple[list[Settlement], Ask]:
+async def everything(store: SQLiteStore) -> tuple[list[Settlement], ClaimRequest]:
     """An exchange that touches all there is: ends, lanes, families, uniques, records, streams, retries, waits."""
     parent, child, laned, behind, *others = (
         new(children=1),
@@ -77,7 +77,7 @@ async def test_a_fault_at_any_write_leaves_everything_or_nothing(tmp_path: Path)
         assert isinstance(store, SQLiteStore)
         await store.migrate()
         await store.open()
-        settlements, wish = await everything(store)
+        settlements, request = await everything(store)
         tables = [row[0] for row in connection(store).execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         faults = [(table, verb) for table in sorted(tables) for verb in ("INSERT", "UPDATE", "DELETE")]
         if number == len(faults):
@@ -89,7 +89,7 @@ async def test_a_fault_at_any_write_leaves_everything_or_nothing(tmp_path: Path)
         )
         before = dump(store)
         try:
-            await store.jobs.exchange(settlements, wish)
+            await store.jobs.exchange(settlements, request)
         except StoreError:
             fired.add((table, verb))
             assert dump(store) == before, (table, verb)
@@ -97,13 +97,13 @@ async def test_a_fault_at_any_write_leaves_everything_or_nothing(tmp_path: Path)
 
     touched = {table.removeprefix("packhorse_") for table, _ in fired}
     assert touched >= {
-        "jobs", "ready", "due", "leases", "waits", "ends", "shelves", "tries", "lanes", "families", "records", "heads",
-        "events", "counts", "lifecycle", "asks", "moment",
+        "jobs", "ready", "scheduled", "running", "waiting", "ended", "retention_groups", "tries", "lanes", "families",
+        "records", "stream_heads", "events", "counts", "lifecycle", "claim_requests", "moment",
     }  # fmt: skip
 
 
-async def test_plain_ends_among_which_some_are_not_so_plain_after_all_are_told_apart(file: SQLiteStore):
-    held = Unique("key")
+async def test_plain_ends_among_which_some_are_not_so_plain_after_all_are_distinguished(file: SQLiteStore):
+    held = UniqueKey("key")
     await put_in(file, *(new() for _ in range(3)), new(unique=held), new())
     first, second, third, unique, again = await take(file, 5)
     await file.jobs.exchange([Settlement(again, Again())])
@@ -138,7 +138,7 @@ async def test_a_failing_verb_does_not_harm_those_it_is_merged_with(file: SQLite
 
     jobs = [new() for _ in range(20)]
     calls = [file.jobs.enqueue([job]) for job in jobs]
-    answers = await asyncio.gather(*calls[:10], file._seat.database.write(bad), *calls[10:], return_exceptions=True)
+    answers = await asyncio.gather(*calls[:10], file._handle.database.write(bad), *calls[10:], return_exceptions=True)
 
     assert [type(answer) for answer in answers].count(RuntimeError) == 1
     assert len([job for job in await file.jobs.get([job.id for job in jobs]) if job]) == 20
@@ -189,7 +189,7 @@ async def test_time_does_not_go_back_with_the_machines_clock(tmp_path: Path):
         await second.close()
 
 
-async def test_a_forked_child_is_told_to_open_a_store_of_its_own(file: SQLiteStore):
+async def test_a_forked_child_is_asked_to_open_a_store_of_its_own(file: SQLiteStore):
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -218,7 +218,7 @@ async def test_renewals_go_before_what_waits_already(file: SQLiteStore):
     def slow(step):
         asyncio.run_coroutine_threadsafe(block.wait(), loop).result()
 
-    first = asyncio.ensure_future(file._seat.database.write(slow))
+    first = asyncio.ensure_future(file._handle.database.write(slow))
     await asyncio.sleep(0)
     later = [asyncio.ensure_future(file.jobs.enqueue([new()])) for _ in range(3)]
     await asyncio.sleep(0)

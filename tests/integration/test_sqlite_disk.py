@@ -19,10 +19,10 @@ from packhorse.model.outcome import Done
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.stores.sqlite import file
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conformance.invariants import check
+from tests.factories import found, new, put_in, take
 from tests.integration.torn import LONG
-from tests.making import found, new, put_in, take
 
 ROUNDS = 100 if LONG else 5
 OWN_DISK = 'mount -t tmpfs -o size=24m tmpfs "$0" && exec "$@"'
@@ -37,7 +37,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-def told(folder: Path, *options: str, disk: bool) -> dict[str, Any]:
+def reported(folder: Path, *options: str, disk: bool) -> dict[str, Any]:
     """What happened in a process that filled its disk."""
     command = [sys.executable, "-m", "tests.integration.full_disk", str(folder), str(ROUNDS), *options]
     own = ["unshare", "--map-root-user", "--mount", "sh", "-c", OWN_DISK, str(folder)] if disk else []
@@ -54,7 +54,7 @@ def disks_can_be_made() -> bool:
 
 def test_a_full_disk_loses_nothing_and_work_goes_on_when_it_is_freed(tmp_path: Path):
     disk = disks_can_be_made()
-    happened = told(tmp_path, *([] if disk else [str(4_000_000)]), disk=disk)
+    happened = reported(tmp_path, *([] if disk else [str(4_000_000)]), disk=disk)
 
     assert happened["lost"] == 0
     assert happened["integrity"] == ["ok"]
@@ -68,7 +68,7 @@ def test_a_full_disk_loses_nothing_and_work_goes_on_when_it_is_freed(tmp_path: P
 
 
 def test_files_that_may_not_grow_lose_nothing(tmp_path: Path):
-    happened = told(tmp_path, str(4_000_000), disk=False)
+    happened = reported(tmp_path, str(4_000_000), disk=False)
 
     assert happened["lost"] == 0
     assert happened["integrity"] == ["ok"]
@@ -85,7 +85,7 @@ async def write(store: Store, count: int) -> None:
 async def test_the_journal_stays_short_while_others_read_without_a_pause(store: Store, tmp_path: Path, monkeypatch):
     """Each of two begins before the other ends, so at every commit somebody still needs what is in the journal."""
     monkeypatch.setattr(file, "LONG_JOURNAL", 24 << 20)
-    monkeypatch.setattr(file, "LONGEST_PAUSE", 0)
+    monkeypatch.setattr(file, "READERS_RETRY_MAX_US", 0)
     path, longest, over = tmp_path / "store.db", 0, threading.Event()
     turns = [threading.Event(), threading.Event()]
 
@@ -120,8 +120,8 @@ async def test_a_reader_that_stays_keeps_the_journal_only_as_long_as_it_stays(
     store: Store, tmp_path: Path, monkeypatch
 ):
     monkeypatch.setattr(file, "LONG_JOURNAL", 1 << 20)
-    monkeypatch.setattr(file, "LONGEST_PAUSE", 0)
-    monkeypatch.setattr(file, "READERS_PATIENCE", 1)
+    monkeypatch.setattr(file, "READERS_RETRY_MAX_US", 0)
+    monkeypatch.setattr(file, "READERS_WAIT_MS", 1)
     journal = Path(f"{tmp_path}/store.db-wal")
     with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as reader:
         reader.execute("BEGIN")

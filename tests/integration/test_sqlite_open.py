@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,14 +17,15 @@ import pytest
 
 from packhorse.errors import ConfigError, DurabilityNotMet, SchemaMismatch, StoreDamaged, StoreUnavailable
 from packhorse.model.finding import Durability, Grade
+from packhorse.model.job import State
 from packhorse.stores import open_store
 from packhorse.stores.sqlite import disk
-from packhorse.stores.sqlite.examine import SYNCHRONOUS
-from packhorse.stores.sqlite.file import SOUND, tell_of_old_library
-from packhorse.stores.sqlite.step import SQL, Step
+from packhorse.stores.sqlite.diagnostics import SYNCHRONOUS
+from packhorse.stores.sqlite.file import FIRST_SAFE_VERSION, File, tell_of_old_library
 from packhorse.stores.sqlite.store import SQLiteStore
-from tests.engine.making import at_once, worker
-from tests.making import new, put_in, state
+from packhorse.stores.sqlite.unit_of_work import SQL, UnitOfWork
+from tests.engine.factories import at_once, worker
+from tests.factories import new, put_in, state
 
 NOBODY = 65534
 PAGE = 4096
@@ -39,6 +41,32 @@ async def opened_once(path: Path | str) -> None:
         await store.close()
 
 
+async def test_a_store_that_opens_while_another_lets_go_of_the_file_can_be_used(tmp_path: Path, monkeypatch):
+    path, usual, letting_go = tmp_path / "store.db", File.connection, list[threading.Thread]()
+    await opened_once(path)
+    store = open_store(f"sqlite:///{path}")
+    assert isinstance(store, SQLiteStore)
+
+    def meanwhile(file: File, uri: str = "") -> sqlite3.Connection:
+        connection = usual(file, uri)
+        letting_go.append(threading.Thread(target=store._handle.database.forget))  # as the last of its users does
+        letting_go[-1].start()
+        letting_go[-1].join(0.05)  # it gets as far as it can
+        return connection
+
+    monkeypatch.setattr(File, "connection", meanwhile)
+    await store.open()
+    for thread in letting_go:
+        await asyncio.to_thread(thread.join)
+    monkeypatch.undo()
+
+    assert len(letting_go) > 1
+    async with asyncio.timeout(10):
+        [job] = await put_in(store, new())
+        assert await state(store, job) is State.READY
+    await store.close()
+
+
 async def test_a_folder_is_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="is a folder: name a file in it"):
         await opened_once(tmp_path)
@@ -49,7 +77,7 @@ async def test_missing_folders_are_made(tmp_path: Path):
     assert (tmp_path / "not" / "there" / "store.db").exists()
 
 
-async def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path):
+async def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreUnavailable, match="cannot be opened"):
         await opened_once(tmp_path / "file" / "store.db")
@@ -69,7 +97,7 @@ async def test_a_database_with_other_tables_of_our_names_is_refused_and_left_as_
     with contextlib.closing(sqlite3.connect(path)) as other:
         other.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, title TEXT)")
         before = list(other.iterdump())
-    with pytest.raises(SchemaMismatch, match=rf"{table}.*of another program: give the store a file of its own"):
+    with pytest.raises(SchemaMismatch, match=rf"{table}.*of another program: use another file for the store"):
         await opened_once(path)
     with contextlib.closing(sqlite3.connect(path)) as other:
         assert list(other.iterdump()) == before
@@ -83,7 +111,7 @@ async def test_a_database_of_the_users_own_may_hold_a_store_too(tmp_path: Path):
     await opened_once(path)
 
 
-async def test_a_damaged_file_is_told_at_open(tmp_path: Path):
+async def test_a_damaged_file_is_reported_at_open(tmp_path: Path):
     path = tmp_path / "store.db"
     await opened_once(path)
     damage(path, 1)
@@ -91,7 +119,7 @@ async def test_a_damaged_file_is_told_at_open(tmp_path: Path):
         await opened_once(path)
 
 
-async def test_a_damaged_page_is_told_by_the_call_that_meets_it(tmp_path: Path):
+async def test_a_damaged_page_is_reported_by_the_call_that_meets_it(tmp_path: Path):
     path = tmp_path / "store.db"
     await opened_once(path)
     with contextlib.closing(sqlite3.connect(path)) as plain:
@@ -171,15 +199,15 @@ def as_another_user(path: Path) -> str:
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
-async def test_a_file_or_folder_that_may_only_be_read_is_told(shared: Path, what: str):
+async def test_a_file_or_folder_that_may_only_be_read_is_reported(shared: Path, what: str):
     path = shared / "store.db"
     await opened_once(path)
     (path if what == "file" else shared).chmod(0o444 if what == "file" else 0o555)
 
-    said = as_another_user(path)
+    given = as_another_user(path)
 
-    assert said.startswith("StoreUnavailable")
-    assert "must have the right to write" in said
+    assert given.startswith("StoreUnavailable")
+    assert "must have the right to write" in given
 
 
 async def test_whoever_may_write_to_the_file_may_take_turns_in_it(shared: Path):
@@ -210,10 +238,10 @@ async def test_a_network_file_system_is_refused_before_anything_is_made(remote: 
     assert not (remote / "new").exists()
 
 
-async def test_a_network_file_system_may_be_put_up_with_and_what_is_lost_is_said(remote: Path, caplog):
+async def test_a_network_file_system_may_be_put_up_with_and_what_is_lost_is_reported(remote: Path, caplog):
     with caplog.at_level(logging.WARNING, logger="packhorse"):
         await opened_once(f"{remote}/store.db?unsafe_network=yes")
-    assert "no promise holds" in caplog.text
+    assert "no guarantee holds" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -238,14 +266,14 @@ def test_an_address_that_says_something_else_is_refused(query: str):
         ("?synchronous=NORMAL", "NORMAL", Durability.PROCESS),
     ],
 )
-async def test_commits_are_synced_as_the_address_says_and_the_class_is_told(tmp_path: Path, query, level, kept):
+async def test_commits_are_synced_as_the_address_says_and_the_class_is_reported(tmp_path: Path, query, level, kept):
     store = open_store(f"sqlite:///{tmp_path / 'store.db'}{query}")
     await store.migrate()
     await store.open()
     try:
         found = {finding.name: finding for finding in await store.examine()}
         assert isinstance(store, SQLiteStore)
-        ways = [await store._seat.read(in_force), await store._seat.write(in_force)]
+        ways = [await store._handle.read(in_force), await store._handle.write(in_force)]
     finally:
         await store.close()
 
@@ -255,13 +283,15 @@ async def test_commits_are_synced_as_the_address_says_and_the_class_is_told(tmp_
     assert found["durability"].grade is (Grade.OK if kept is Durability.OS else Grade.WARN)
 
 
-def in_force(step: Step) -> int:
+def in_force(step: UnitOfWork) -> int:
     """How the connection of a step syncs."""
     return step.row(SQL.in_force)[1]
 
 
-async def test_an_old_library_is_told_of_once_in_a_process(tmp_path: Path, caplog, monkeypatch):
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", (SOUND[0], SOUND[1], SOUND[2] - 1))
+async def test_an_old_library_is_reported_once_in_a_process(tmp_path: Path, caplog, monkeypatch):
+    monkeypatch.setattr(
+        sqlite3, "sqlite_version_info", (FIRST_SAFE_VERSION[0], FIRST_SAFE_VERSION[1], FIRST_SAFE_VERSION[2] - 1)
+    )
     tell_of_old_library.cache_clear()
     with caplog.at_level(logging.INFO, logger="packhorse"):
         await opened_once(tmp_path / "one.db")

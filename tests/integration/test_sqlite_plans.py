@@ -11,52 +11,57 @@ import pytest
 
 from packhorse.model.outcome import Done
 from packhorse.stores import open_store
-from packhorse.stores.sqlite.step import SQL
-from tests.making import MINUTE, Settlement, new, put_in, take
+from packhorse.stores.sqlite.unit_of_work import SQL
+from tests.factories import MINUTE, Settlement, new, put_in, take
 
 STATEMENTS = sorted(SQL.names - {"create_migrations"})
 SMALL = frozenset(
     (
-        "leases", "l", "shelves", "s", "queues", "counts", "workers", "asks", "migrations", "moment", "sqlite_master",
+        "running", "l", "retention_groups", "s", "queues", "counts", "workers", "claim_requests", "migrations",
+        "moment", "sqlite_master",
         "sqlite_temp_master", "CONSTANT",
         "p",  # priorities, one by one
-        "e",  # the oldest of a shelf, a few
-        "d", "said",  # what is given
+        "e",  # the oldest of a retention group, a few
+        "d", "given",  # what is given
     )
 )  # fmt: skip
 HOT = {
-    "last_ask": ["packhorse_asks PRIMARY KEY (worker=?)"],
-    "due_now": ["packhorse_due packhorse_due_order (queue=? AND since<?)"],
-    "first_due": ["packhorse_due packhorse_due_order (queue=?)"],
-    "next_due": ["packhorse_due packhorse_due_order (queue=? AND since>?)"],
+    "last_claim_request": ["packhorse_claim_requests PRIMARY KEY (worker=?)"],
+    "due_now": ["packhorse_scheduled packhorse_scheduled_order (queue=? AND since<?)"],
+    "first_due": ["packhorse_scheduled packhorse_scheduled_order (queue=?)"],
+    "next_due": ["packhorse_scheduled packhorse_scheduled_order (queue=? AND since>?)"],
     "any_ready": ["packhorse_ready packhorse_ready_order (queue=?)"],
     "pick": ["r packhorse_ready_order (queue=?)", "j PRIMARY KEY (rowid=?)"],
     "lease": ["packhorse_ready packhorse_ready_order (queue=?)"],
     "leave_head": ["packhorse_ready packhorse_ready_order (queue=? AND (priority,since,number)<(?,?,?))"],
-    "renew": ["packhorse_leases PRIMARY KEY (rowid=?)"],
-    "taken": ["packhorse_jobs packhorse_jobs_id (id=?)", "packhorse_tombs PRIMARY KEY (id=?)"],
-    "buried": ["packhorse_tombs PRIMARY KEY (id=?)"],
-    "any_buried": ["t PRIMARY KEY (id=?)"],
+    "renew": ["packhorse_running PRIMARY KEY (rowid=?)"],
+    "taken": ["packhorse_jobs packhorse_jobs_id (id=?)", "packhorse_tombstones PRIMARY KEY (id=?)"],
+    "has_tombstone": ["packhorse_tombstones PRIMARY KEY (id=?)"],
+    "any_tombstone": ["t PRIMARY KEY (id=?)"],
     "ready_new": ["packhorse_jobs PRIMARY KEY (rowid>? AND rowid<?)"],
-    "unique_holder": ["packhorse_uniques PRIMARY KEY (key=?)"],
+    "unique_holder": ["packhorse_unique_keys PRIMARY KEY (key=?)"],
     "seqs": ["j packhorse_jobs_id (id=?)"],
     "facts": ["j PRIMARY KEY (rowid=?)"],
     "leases_of": ["l PRIMARY KEY (rowid=?)"],
-    "leave_leases": ["packhorse_leases PRIMARY KEY (rowid=?)"],
+    "leave_running": ["packhorse_running PRIMARY KEY (rowid=?)"],
     "end_plain": ["l PRIMARY KEY (rowid=?)"],
     "ended_since": ["e PRIMARY KEY (rowid=?)"],
     "settled_before": [
-        "packhorse_ends PRIMARY KEY (rowid=?)",
+        "packhorse_ended PRIMARY KEY (rowid=?)",
         "packhorse_tries PRIMARY KEY (seq=?)",
-        "packhorse_tombs PRIMARY KEY (id=?)",
+        "packhorse_tombstones PRIMARY KEY (id=?)",
     ],
-    "next_in_lanes": ["w PRIMARY KEY (rowid=?)", "x packhorse_waits_lane (queue=? AND lane=?)"],
-    "shelf_edge": ["packhorse_ends packhorse_ends_shelf (shelf=?)"],
-    "overdue": ["e packhorse_ends_shelf (shelf=?)", "w PRIMARY KEY (rowid=?)", "j PRIMARY KEY (rowid=?)"],
+    "next_in_lanes": ["w PRIMARY KEY (rowid=?)", "x packhorse_waiting_lane (queue=? AND lane=?)"],
+    "first_beyond_count": ["packhorse_ended packhorse_ended_retention_group (retention_group=?)"],
+    "prunable": [
+        "e packhorse_ended_retention_group (retention_group=?)",
+        "w PRIMARY KEY (rowid=?)",
+        "j PRIMARY KEY (rowid=?)",
+    ],
     "find_records": ["packhorse_records packhorse_records_key (kind=? AND key>? AND key<?)"],
-    "page_ended": ["packhorse_ends packhorse_ends_shelf (shelf=? AND number<?)"],
+    "page_ended": ["packhorse_ended packhorse_ended_retention_group (retention_group=? AND number<?)"],
     "page_ready": ["packhorse_ready packhorse_ready_order ((queue,priority,since,number)>(?,?,?,?) AND queue<?)"],
-    "page_scheduled": ["packhorse_due packhorse_due_order ((queue,since,number)>(?,?,?) AND queue<?)"],
+    "page_scheduled": ["packhorse_scheduled packhorse_scheduled_order ((queue,since,number)>(?,?,?) AND queue<?)"],
 }
 SEARCH = re.compile(r"SEARCH (\w+) USING (?:COVERING )?(?:INTEGER )?(?:INDEX )?(.*)")
 
@@ -113,4 +118,4 @@ def test_hot_statements_go_by_the_index_they_are_written_for(database: sqlite3.C
 def test_nothing_hot_is_sorted(database: sqlite3.Connection):
     """But for a few rows at a time, which the statement has picked before."""
     sorting = {name for name in HOT for step in plan(database, name) if "TEMP B-TREE" in step}
-    assert sorting <= {"overdue"}
+    assert sorting <= {"prunable"}

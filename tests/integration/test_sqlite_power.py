@@ -14,7 +14,7 @@ import pytest
 from packhorse.model.lease import Lease
 from packhorse.stores import open_store
 from packhorse.stores.sqlite.store import SQLiteStore
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.integration.torn import LONG, audit, work
 
 CUTS = 20_000 if LONG else 500

@@ -1,4 +1,4 @@
-"""Several processes that commit and checkpoint on one file at once: nothing is lost, and the file stays whole."""
+"""Several processes that commit and checkpoint on one file at once, by two names of it: nothing is lost, it stays whole."""
 
 import json
 import sqlite3
@@ -11,22 +11,26 @@ from pathlib import Path
 from packhorse.model.job import State
 from packhorse.stores import open_store
 from tests.conformance.invariants import check, plain
+from tests.factories import found
 from tests.integration.torn import LONG
-from tests.making import found
 
 PROCESSES, SECONDS = (4, 600) if LONG else (3, 5)
 
 
 async def test_processes_that_commit_and_checkpoint_at_once_lose_nothing(tmp_path: Path):
-    path = tmp_path / "store.db"
+    path, link = tmp_path / "store.db", tmp_path / "link.db"
+    link.symlink_to(path)
     store = open_store(f"sqlite:///{path}")
     await store.migrate()
     await store.close()
-    command = [sys.executable, "-m", "tests.integration.sqlite_storm", str(path), str(SECONDS)]
-    said = [tmp_path / f"{number}.json" for number in range(PROCESSES)]  # files: a pipe that nobody reads is soon full
+    outputs = [
+        tmp_path / f"{number}.json" for number in range(PROCESSES)
+    ]  # files: a pipe that nobody reads is soon full
     fleet = []
-    for words in said:
+    for number, words in enumerate(outputs):
+        address = str(link if number % 2 else path)
         with words.open("w") as out:
+            command = [sys.executable, "-m", "tests.integration.sqlite_storm", address, str(SECONDS)]
             fleet.append(subprocess.Popen(command, stdout=out))
     looks, longest = [], 0
     try:
@@ -40,12 +44,13 @@ async def test_processes_that_commit_and_checkpoint_at_once_lose_nothing(tmp_pat
             one.wait()
     assert [one.returncode for one in fleet] == [0] * PROCESSES
 
-    told = [json.loads(words.read_text()) for words in said]
-    stored = [job for each in told for job in each["stored"]]
-    settled = [job for each in told for job in each["settled"]]
+    results = [json.loads(words.read_text()) for words in outputs]
+    stored = [job for each in results for job in each["stored"]]
+    settled = [job for each in results for job in each["settled"]]
     assert len(set(settled)) == len(settled), "a job was settled twice"
     assert {*looks, whole(path)} == {"ok"}
     assert longest < 8 << 20, f"{longest:,}"
+    assert not Path(f"{link}.lock").exists()
     await store.open()
     try:
         await check(store)

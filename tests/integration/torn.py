@@ -5,14 +5,14 @@ import random
 from collections import Counter
 
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.job import KEEP_DONE, Keep, State, Unique
+from packhorse.model.job import KEEP_DONE, Retention, State, UniqueKey
 from packhorse.model.lease import Lease, Settlement, Verdict
 from packhorse.model.outcome import Again, Dead, Done, Outcome, Wait
 from packhorse.model.reason import DeadReason, WaitReason
 from packhorse.stores.contract import Store
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conformance.invariants import check
-from tests.making import BROKEN, HOUR, MINUTE, found, new, put_in, take
+from tests.factories import BROKEN, HOUR, MINUTE, found, new, put_in, take
 
 LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))  # the figures of `make crash-long`
 
@@ -22,14 +22,14 @@ async def work(store: Store, clock: TurnedClock, chance: random.Random) -> list[
     held: list[Lease] = []
     for number in range(20):
         parent = new(children=1)
-        wishes = [new(), new(lane="a"), new(delay=MINUTE), new(unique=Unique(f"u{number % 5}")), parent]
-        await put_in(store, *wishes, new(parent=parent.id, priority=number % 3))
+        new_jobs = [new(), new(lane="a"), new(delay=MINUTE), new(unique=UniqueKey(f"u{number % 5}")), parent]
+        await put_in(store, *new_jobs, new(parent=parent.id, priority=number % 3))
         held += await take(store, 4)
         clock.turn(MINUTE // 4)
         chance.shuffle(held)
         ending, held = held[:3], held[3:]
         outcomes: list[Outcome] = [
-            Done(b"1", Keep(20, HOUR)),
+            Done(b"1", Retention(20, HOUR)),
             Again(chance.choice((0, MINUTE)), BROKEN),
             Wait(WaitReason.UNROUTABLE),
         ]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tests.integration.flowing import Account, Flow
+from tests.integration.flowing import Account, Plan
 from tests.integration.torn import LONG
 
 ROUNDS = 10 if LONG else 1
@@ -157,7 +157,7 @@ async def suffer(url: str, state: Wire, rounds: int) -> Suffered:
     back = []
     async with BadWire(url).running() as wire:
 
-        async def go_bad(flow: Flow) -> None:
+        async def go_bad(flow: Plan) -> None:
             for _ in range(rounds):
                 await wire.becomes(state)
                 await asyncio.sleep(BAD[state])
@@ -169,12 +169,12 @@ async def suffer(url: str, state: Wire, rounds: int) -> Suffered:
                 back.append(time.monotonic() - healed)
                 await flow.more(20)
 
-        account = await Flow(wire.url).through(go_bad)
+        account = await Plan(wire.url).through(go_bad)
         assert wire.harmed or state is Wire.REFUSE
     return Suffered(state, account, max(back))
 
 
-def told(suffered: Iterable[Suffered]) -> None:
+def show(suffered: Iterable[Suffered]) -> None:
     """Nothing was lost, and work went on soon, whatever was wrong with the wire."""
     late = []
     for state, account, back in suffered:

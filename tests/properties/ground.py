@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
-from packhorse.testing.clock import START, TurnedClock
+from packhorse.testing.clock import START_US, TurnedClock
 from tests.conftest import SERVERS, address, namespace, wipe
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ class Rewound(TurnedClock):
     """A clock that begins anew with every example."""
 
     def rewind(self) -> None:
-        self._now = START
+        self._now = START_US
 
 
 class Ground:

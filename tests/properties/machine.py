@@ -4,17 +4,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 from msgspec.structs import replace
 
-from packhorse.model.caps import SECOND
 from packhorse.model.effect import Publish, Put
-from packhorse.model.job import KEEP_DEAD, KEEP_DONE, LEASE, Keep, State
+from packhorse.model.job import KEEP_DEAD, KEEP_DONE, LEASE_US, Retention, State
 from packhorse.model.lease import Settlement, Share
+from packhorse.model.limits import SECOND
 from packhorse.model.outcome import Held
 from packhorse.model.reason import WaitReason
 from tests.properties import choices
-from tests.properties.model import promotable
-from tests.properties.pair import RECENT, Deeds, Pair
-from tests.properties.wishes import (
+from tests.properties.drafts import (
     DEEDS,
+    JOB_DRAFTS,
     KEEPS,
     KEYS,
     KIND,
@@ -24,10 +23,11 @@ from tests.properties.wishes import (
     SHARES,
     STREAM,
     TASKS,
-    WISHES,
     WORKERS,
-    Wish,
+    JobDraft,
 )
+from tests.properties.model import promotable
+from tests.properties.pair import RECENT, Deeds, Pair
 
 PICKS = st.lists(st.integers(0, 7), min_size=1, max_size=3)
 FIRST = st.integers(0, 3)
@@ -42,21 +42,21 @@ class Machine(Pair):
 
     # Enqueue
 
-    @initialize(wishes=st.lists(WISHES, max_size=4))
-    def enqueue_the_first(self, wishes: list[Wish]) -> None:
-        self.enqueue([self.job(wish) for wish in wishes])
+    @initialize(drafts=st.lists(JOB_DRAFTS, max_size=4))
+    def enqueue_the_first(self, drafts: list[JobDraft]) -> None:
+        self.enqueue([self.job(draft) for draft in drafts])
 
-    @rule(wishes=st.lists(WISHES, min_size=1, max_size=4))
-    def enqueue_some(self, wishes: list[Wish]) -> None:
-        self.enqueue([self.job(wish) for wish in wishes])
+    @rule(drafts=st.lists(JOB_DRAFTS, min_size=1, max_size=4))
+    def enqueue_some(self, drafts: list[JobDraft]) -> None:
+        self.enqueue([self.job(draft) for draft in drafts])
 
-    @rule(wish=WISHES)
-    def enqueue_the_same_twice_in_one_call(self, wish: Wish) -> None:
-        self.enqueue([self.job(wish)] * 2)
+    @rule(draft=JOB_DRAFTS)
+    def enqueue_the_same_twice_in_one_call(self, draft: JobDraft) -> None:
+        self.enqueue([self.job(draft)] * 2)
 
-    @rule(wishes=st.lists(WISHES, min_size=1, max_size=2))
-    def enqueue_again_after_a_lost_answer(self, wishes: list[Wish]) -> None:
-        jobs = [self.job(wish) for wish in wishes]
+    @rule(drafts=st.lists(JOB_DRAFTS, min_size=1, max_size=2))
+    def enqueue_again_after_a_lost_answer(self, drafts: list[JobDraft]) -> None:
+        jobs = [self.job(draft) for draft in drafts]
         self.enqueue(jobs)
         self.enqueue(jobs)
 
@@ -91,7 +91,7 @@ class Machine(Pair):
     def repeat_the_last_ask(self, pick: int) -> None:
         """A client does so soon or never: after ten leases a store may have forgotten the ask."""
         held = {job.token for job in self.model.jobs.values()}
-        lately = self.clock.now() - 9 * LEASE
+        lately = self.clock.now() - 9 * LEASE_US
         asks = [ask for ask in self.asked.values() if ask.token in held and self.workers[ask.token][1] > lately]
         if asks:
             self.exchange([], asks[pick % len(asks)])
@@ -163,7 +163,7 @@ class Machine(Pair):
 
     @precondition(lambda self: any(job.token for job in self.model.jobs.values()))
     @rule(limit=LIMITS, max_lost=st.sampled_from((3, 1)), keep=KEEPS, wait=st.booleans())
-    def reap(self, limit: int, max_lost: int, keep: Keep, wait: bool) -> None:
+    def reap(self, limit: int, max_lost: int, keep: Retention, wait: bool) -> None:
         self.clock.turn(31 * SECOND if wait else 0)
         self.take_back(limit, max_lost, keep)
 
@@ -179,7 +179,7 @@ class Machine(Pair):
     @precondition(lambda self: self.leases)
     @rule(worker=st.sampled_from(WORKERS))
     def a_client_crashes(self, worker: bytes) -> None:
-        """It will not be heard of again; its leases run out in their time."""
+        """It will not be known of again; its leases run out in their time."""
         self.leases = [lease for lease in self.leases if self.workers[lease.token][0] != worker]
         self.asked.pop(worker, None)
 
@@ -187,15 +187,23 @@ class Machine(Pair):
 
     @precondition(lambda self: self.model.jobs)
     @rule(picks=PICKS, keep=KEEPS)
-    def cancel(self, picks: list[int], keep: Keep) -> None:
+    def cancel(self, picks: list[int], keep: Retention) -> None:
         self.call_off(self.ids(picks), keep)
 
     @precondition(lambda self: any(job.state.ended for job in self.model.jobs.values()))
     @rule(picks=PICKS)
     def replay(self, picks: list[int]) -> None:
-        ids = self.ids(picks)
-        answers = self.call(lambda store: store.jobs.replay(ids), lets_in=True)
-        assert answers == self.model.replay(ids)
+        self.run_again(self.ids(picks))
+
+    @rule(size=st.integers(1, 2), picks=PICKS)
+    def replay_some_of_a_cancelled_family(self, size: int, picks: list[int]) -> None:
+        parent = self.job(JobDraft(children=size))
+        self.enqueue([parent])
+        children = [self.job(JobDraft(parent=0)) for _ in range(size)]
+        self.enqueue(children)
+        family = [job.id for job in (parent, *children)]
+        self.call_off(family, KEEP_DONE)
+        self.run_again([family[pick % len(family)] for pick in picks])
 
     @precondition(lambda self: any(map(promotable, self.model.jobs.values())))
     @rule(picks=PICKS)
@@ -245,6 +253,12 @@ class Machine(Pair):
         found = self.look(lambda store: store.jobs.get(ended))
         gone = [job for job, there in zip(ended, found, strict=True) if there is None]
         assert answer.jobs == len(gone)
+        dead = [self.model.jobs[job] for job in gone if self.model.jobs[job].state is State.DEAD]
+        assert answer.dead == {
+            queue: (len(died), max(died))
+            for queue in QUEUES
+            if (died := [job.since for job in dead if job.new_job.queue == queue])
+        }
         choices.prune(self.model, gone, limit)
         if limit == 1000:
             self.model.tombs = {job: tomb for job, tomb in self.model.tombs.items() if tomb[1] > self.model.now}
@@ -265,9 +279,13 @@ class Machine(Pair):
         for key in there:
             self.model.write(Put(KIND, key, None))
 
-    @rule(data=st.lists(st.sampled_from((b"1", b"2")), min_size=1, max_size=2))
-    def publish(self, data: list[bytes]) -> None:
+    @rule(data=st.lists(st.sampled_from((b"1", b"2")), min_size=1, max_size=2), below=st.integers(0, 6))
+    def publish_and_trim(self, data: list[bytes], below: int) -> None:
         events, log = [Publish(STREAM, it) for it in data], self.model.streams[STREAM]
         answers = self.call(lambda store: store.streams.publish(events))
         assert answers == [len(log) + 1 + index for index in range(len(events))]
         log += events
+        trimmed, limit = self.model.trimmed[STREAM], 2
+        removed = self.call(lambda store: store.streams.trim(STREAM, trimmed + below, limit))
+        assert removed == min(max(0, below - 1), len(log) - trimmed, limit)
+        self.model.trimmed[STREAM] += removed

@@ -1,7 +1,7 @@
 """The rules of a store in plain Python: an executable specification of what ``stores/contract.py`` promises.
 
 A job is a record and its place; ``state`` names the place. Every verb is for one item and happens at ``now``, which
-the caller turns. Which jobs a verb picks (the best, the late, the oldest) is said by ``choices.py``.
+the caller turns. Which jobs a verb picks (the best, the late, the oldest) is given by ``choices.py``.
 """
 
 from collections import Counter, defaultdict
@@ -12,19 +12,19 @@ from msgspec.structs import replace
 
 from packhorse.model.effect import Enqueue, Publish, Put
 from packhorse.model.ids import chosen
-from packhorse.model.job import KEEP_DONE, LEASE, REMEMBER, Keep, NewJob, Receipt, State, Until
-from packhorse.model.lease import Ask, Lease, Renewed, Settlement, Verdict
+from packhorse.model.job import KEEP_DONE, LEASE_US, REMEMBER_US, NewJob, Receipt, Retention, State, Until
+from packhorse.model.lease import ClaimRequest, Lease, Renewed, Settlement, Verdict
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, Outcome, Wait
 from packhorse.model.reason import DeadReason, WaitReason
 from packhorse.model.record import DELIVERED, Record, delivery_key
 
 
 class Job:
-    """A wish, written once, and what changes: its place, what belongs to the place, what it has gathered."""
+    """A new_job, written once, and what changes: its place, what belongs to the place, what it has gathered."""
 
-    def __init__(self, wish: NewJob, number: int, due: int) -> None:
-        self.wish, self.id, self.lane = wish, wish.id, (wish.queue, wish.lane)
-        self.number, self.due, self.children = number, due, wish.children
+    def __init__(self, new_job: NewJob, number: int, due: int) -> None:
+        self.new_job, self.id, self.lane = new_job, new_job.id, (new_job.queue, new_job.lane)
+        self.number, self.due, self.children = number, due, new_job.children
         self.state: Any = None
         self.since, self.reason, self.on = 0, None, None
         self.until: Any = None  # of a running job: when its lease runs out
@@ -55,7 +55,10 @@ class Model:
         self.lines: defaultdict[Any, list[Job]] = defaultdict(list)  # lane: who waits behind it
         self.records: dict[tuple[str, str], Record] = {}
         self.streams: defaultdict[str, list[Publish]] = defaultdict(list)
+        self.trimmed: Counter[str] = Counter()  # events that a stream no longer keeps
         self.paused: set[str] = set()
+        self.total_enqueued: Counter[str] = Counter()
+        self.total_ended: Counter[tuple[str, State]] = Counter()
 
     def place(self, job: Job, state: State, since: int, reason: Any = None, **more: Any) -> None:
         """The only way from one place to the next."""
@@ -68,27 +71,28 @@ class Model:
 
     def admit(self, job: Job, moment: int) -> None:
         """Nothing else holds the job back: it is scheduled, ready, or behind its lane."""
-        asks = job.wish.lane is not None and not job.slot
+        asks = job.new_job.lane is not None and not job.slot
         if moment > self.now:
             self.place(job, State.SCHEDULED, moment)
-        elif asks and (self.lines[job.lane] or self.held[job.lane] >= job.wish.lane_limit):
+        elif asks and (self.lines[job.lane] or self.held[job.lane] >= job.new_job.lane_limit):
             self.place(job, State.WAITING, self.now, WaitReason.LANE)
             self.lines[job.lane].append(job)
         else:
             self.held[job.lane] += asks
             self.place(job, State.READY, moment, slot=job.slot or asks)
 
-    def end(self, job: Job, state: State, keep: Keep, **more: Any) -> None:
+    def end(self, job: Job, state: State, keep: Retention, **more: Any) -> None:
         """However a job ends, it ends like this."""
         job.settled.append(job.token)
+        self.total_ended[job.new_job.queue, state] += 1
         self.place(job, state, self.now, keep=keep, **more)
         self.depart(job, state.value)
 
     def depart(self, job: Job, word: str) -> None:
-        """What goes with every end: the unique key is free, the slot goes to the next, the parent is told."""
+        """What goes with every end: the unique key is free, the slot goes to the next, the parent is notified."""
         self.free(job)
         self.hand_on(job)
-        parent = self.jobs.get(job.wish.parent or b"")
+        parent = self.jobs.get(job.new_job.parent or b"")
         if parent is None:
             return
         key = delivery_key(parent.id, job.id)
@@ -112,8 +116,8 @@ class Model:
 
     def free(self, job: Job) -> None:
         """A window outlives its job, any other hold of the key does not."""
-        if job.wish.unique and self.uniques.get(job.wish.unique.key) == (job.id, None):
-            del self.uniques[job.wish.unique.key]
+        if job.new_job.unique and self.uniques.get(job.new_job.unique.key) == (job.id, None):
+            del self.uniques[job.new_job.unique.key]
 
     def version(self, kind: str, key: str) -> int:
         found = self.records.get((kind, key))
@@ -134,21 +138,22 @@ class Model:
                 self.admit(job, self.now)
         return version
 
-    def enqueue(self, wish: NewJob) -> Receipt:
-        if wish.id in self.jobs or wish.id in self.tombs:
-            return Receipt(wish.id, False)
-        if wish.unique and (holder := self.holder(wish.unique.key)):
+    def enqueue(self, new_job: NewJob) -> Receipt:
+        if new_job.id in self.jobs or new_job.id in self.tombs:
+            return Receipt(new_job.id, False)
+        if new_job.unique and (holder := self.holder(new_job.unique.key)):
             return Receipt(holder, False)
         self.born += 1
-        job = self.jobs[wish.id] = Job(wish, self.born, max(wish.at, self.now + wish.delay))
-        if wish.unique:
-            window = self.now + wish.unique.window if wish.unique.until is Until.WINDOW else None
-            self.uniques[wish.unique.key] = (wish.id, window)
-        if wish.children:
+        self.total_enqueued[new_job.queue] += 1
+        job = self.jobs[new_job.id] = Job(new_job, self.born, max(new_job.at, self.now + new_job.delay))
+        if new_job.unique:
+            window = self.now + new_job.unique.window if new_job.unique.until is Until.WINDOW else None
+            self.uniques[new_job.unique.key] = (new_job.id, window)
+        if new_job.children:
             self.place(job, State.WAITING, self.now, WaitReason.CHILDREN)
         else:
             self.admit(job, job.due)
-        return Receipt(wish.id, True)
+        return Receipt(new_job.id, True)
 
     def leased(self, lease: Lease) -> Job | None:
         """The job, if it is leased with just this token."""
@@ -208,9 +213,9 @@ class Model:
                     if reason is WaitReason.CHILDREN:
                         self.hand_on(job)
 
-    def lease(self, job: Job, ask: Ask) -> None:
+    def lease(self, job: Job, ask: ClaimRequest) -> None:
         job.attempt += 1
-        if job.wish.unique and job.wish.unique.until is Until.STARTED:
+        if job.new_job.unique and job.new_job.unique.until is Until.STARTED:
             self.free(job)
         self.place(job, State.RUNNING, self.now, token=ask.token, until=self.now + ask.lease)
 
@@ -225,7 +230,7 @@ class Model:
             job.progress = progress
         return Verdict.WRITTEN if job else Verdict.LOST
 
-    def take_back(self, job: Job, max_lost: int, keep: Keep) -> None:
+    def take_back(self, job: Job, max_lost: int, keep: Retention) -> None:
         begun, job.token = job.step > 0, None
         if begun or not job.lost:
             job.lost += 1
@@ -238,7 +243,7 @@ class Model:
         else:
             self.admit(job, self.now)
 
-    def cancel(self, job: Job | None, keep: Keep) -> State | None:
+    def cancel(self, job: Job | None, keep: Retention) -> State | None:
         if job and job.state is State.RUNNING:
             job.cancelling = True
         elif job and not job.state.ended:
@@ -249,7 +254,7 @@ class Model:
         taken: list[Job] = []
         answers = [self.take_out(self.jobs.get(name), taken) for name in names]
         for job in taken:
-            job.attempt, job.lost, job.children = 0, 0, job.wish.children
+            job.attempt, job.lost, job.children = 0, 0, job.new_job.children
             if job.children > job.delivered:
                 self.place(job, State.WAITING, self.now, WaitReason.CHILDREN)
             else:
@@ -260,11 +265,11 @@ class Model:
         """A job leaves its end, and takes back what it left for its parent."""
         if job is None or job in taken or job.state not in (State.DEAD, State.CANCELLED):
             return False
-        if job.wish.unique and job.wish.unique.until is not Until.WINDOW:
-            if self.holder(job.wish.unique.key):
+        if job.new_job.unique and job.new_job.unique.until is not Until.WINDOW:
+            if self.holder(job.new_job.unique.key):
                 return False
-            self.uniques[job.wish.unique.key] = (job.id, None)
-        parent = self.jobs.get(job.wish.parent or b"")
+            self.uniques[job.new_job.unique.key] = (job.id, None)
+        parent = self.jobs.get(job.new_job.parent or b"")
         if parent and self.records.pop((DELIVERED, delivery_key(parent.id, job.id)), None):
             parent.delivered -= 1
         taken.append(job)
@@ -285,7 +290,7 @@ class Model:
         return job is not None and self.erase(job)
 
     def prune(self, job: Job) -> None:
-        self.tombs[job.id] = (job.settled[-1], self.now + (REMEMBER if chosen(job.id) else 10 * LEASE))
+        self.tombs[job.id] = (job.settled[-1], self.now + (REMEMBER_US if chosen(job.id) else 10 * LEASE_US))
         self.erase(job)
 
     def erase(self, job: Job) -> bool:

@@ -7,24 +7,26 @@ from typing import Any, Protocol, TypeVar
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 from msgspec.structs import replace
 
-from packhorse.model.caps import SECOND
 from packhorse.model.effect import Effect, Enqueue, Publish, Put
 from packhorse.model.event import LIFECYCLE, unpack
-from packhorse.model.job import Job, Keep, NewJob, State
-from packhorse.model.lease import Ask, Lease, Settlement, Share
+from packhorse.model.job import NewJob, Retention, State, StoredJob
+from packhorse.model.lease import ClaimRequest, Lease, Settlement, Share
+from packhorse.model.limits import SECOND
 from packhorse.model.outcome import Outcome, Wait
+from packhorse.model.page import Filter
 from packhorse.model.reason import WaitReason
 from packhorse.model.record import DELIVERED
 from packhorse.stores.contract import Store
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 from tests.conformance.invariants import check, plain
 from tests.properties import choices, model
-from tests.properties.wishes import CHOSEN, CURRENT, KEYS, KIND, LANES, QUEUES, STREAM, WORKERS, Wish, number_of
+from tests.properties.drafts import CHOSEN, CURRENT, KEYS, KIND, LANES, QUEUES, STREAM, WORKERS, JobDraft, number_of
 
 T = TypeVar("T")
 Deeds = list[tuple[Outcome, tuple[Any, ...]]]
 RECENT = 6
 TICK = 10
+ENDS = (State.DONE, State.DEAD, State.CANCELLED)
 
 
 class Ground(Protocol):
@@ -51,11 +53,11 @@ class Pair(RuleBasedStateMachine):
         self.serial = self.steps = 0
         self.leases: list[Lease] = []  # all that were given to clients that live
         self.sent: list[Settlement] = []  # the last few
-        self.asked: dict[bytes, Ask] = {}  # the last ask of each worker that was given leases
+        self.asked: dict[bytes, ClaimRequest] = {}  # the last ask of each worker that was given leases
         self.workers: dict[bytes, tuple[bytes, int]] = {}  # who asked with which token, and when
         self.gone: list[bytes] = []  # ids of jobs that were there
         self.unnoticed = False  # jobs with a lane to ask had come due before the last call
-        self.told = 0  # offset of the last event of the lifecycle
+        self.reported = 0  # offset of the last event of the lifecycle
 
     def teardown(self) -> None:
         self.ground.close()
@@ -66,17 +68,17 @@ class Pair(RuleBasedStateMachine):
         self.serial += 1
         return self.serial
 
-    def job(self, wish: Wish) -> NewJob:
+    def job(self, draft: JobDraft) -> NewJob:
         """A moment to be kept until the children have ended is nobody else's, lest two jobs come due at once."""
         serial, there = self.fresh(), list(self.model.jobs)
-        wait = wish.delay + serial if wish.delay and wish.children else wish.delay
+        wait = draft.delay + serial if draft.delay and draft.children else draft.delay
         return NewJob(
-            task=wish.task, queue=wish.queue, priority=wish.priority, unique=wish.unique,
+            task=draft.task, queue=draft.queue, priority=draft.priority, unique=draft.unique,
             payload=b"%d" % serial + b" " * (serial % 3 * 20),
-            id=number_of(serial) if wish.chosen is None else [*CHOSEN, *self.gone[-2:], *CHOSEN][wish.chosen], delay=wait,
-            at=self.clock.now() + wish.at if wish.at and not wish.children else 0,
-            lane=wish.lane, lane_limit=LANES[wish.lane] if wish.lane else 1, children=wish.children,
-            parent=there[-1 - wish.parent] if wish.parent is not None and wish.parent < len(there) else None,
+            id=number_of(serial) if draft.chosen is None else [*CHOSEN, *self.gone[-2:], *CHOSEN][draft.chosen], delay=wait,
+            at=self.clock.now() + draft.at if draft.at and not draft.children else 0,
+            lane=draft.lane, lane_limit=LANES[draft.lane] if draft.lane else 1, children=draft.children,
+            parent=there[-1 - draft.parent] if draft.parent is not None and draft.parent < len(there) else None,
         )  # fmt: skip
 
     def put(self, put: Put, place: int) -> Put:
@@ -85,8 +87,8 @@ class Pair(RuleBasedStateMachine):
         expect = self.model.version(put.kind, put.key) if put.expect == CURRENT else put.expect
         return replace(put, value=value, expect=expect, expires=put.expires and self.clock.now() + put.expires)
 
-    def effect(self, drawn: Wish | Put | Publish, place: int) -> Effect:
-        if isinstance(drawn, Wish):
+    def effect(self, drawn: JobDraft | Put | Publish, place: int) -> Effect:
+        if isinstance(drawn, JobDraft):
             return Enqueue(self.job(drawn))
         return self.put(drawn, place) if isinstance(drawn, Put) else drawn
 
@@ -105,8 +107,8 @@ class Pair(RuleBasedStateMachine):
             for place, (lease, (outcome, effects)) in enumerate(zip(leases, deeds, strict=False))
         ]
 
-    def ask(self, worker: bytes, shares: tuple[Share, ...], lease: int = 30 * SECOND) -> Ask:
-        return Ask(worker, shares, lease, number_of(self.fresh(), 4))
+    def ask(self, worker: bytes, shares: tuple[Share, ...], lease: int = 30 * SECOND) -> ClaimRequest:
+        return ClaimRequest(worker, shares, lease, number_of(self.fresh(), 4))
 
     def ids(self, picks: list[int]) -> list[bytes]:
         known = [*reversed([*self.gone[-2:], *CHOSEN, *self.model.jobs]), bytes(16)]
@@ -115,7 +117,7 @@ class Pair(RuleBasedStateMachine):
     def held(self, first: int) -> list[Lease]:
         """Some of the leases that are held, from one of them on; if there is none, a job is made for one."""
         if not self.known(stale=False):
-            self.enqueue([self.job(Wish())])
+            self.enqueue([self.job(JobDraft())])
             self.exchange([], self.ask(WORKERS[0], tuple(Share(queue, 3) for queue in QUEUES)))
         return self.some(first)
 
@@ -153,7 +155,7 @@ class Pair(RuleBasedStateMachine):
         """An ask for nothing: a store may notice only when asked that a moment has come, but not ask lanes in its own order."""
         await store.queues.resume(QUEUES)
         shares = tuple(Share(queue, 0) for queue in QUEUES)
-        answer = await store.jobs.exchange([], Ask(bytes(16), shares, token=number_of(self.fresh(), 4)))
+        answer = await store.jobs.exchange([], ClaimRequest(bytes(16), shares, token=number_of(self.fresh(), 4)))
         assert not answer.leases
         await store.queues.pause(sorted(self.model.paused))
 
@@ -162,10 +164,10 @@ class Pair(RuleBasedStateMachine):
         receipts = self.call(lambda store: store.jobs.enqueue(jobs), lets_in=True)
         assert receipts == [self.model.enqueue(job) for job in jobs]
         for receipt in receipts:
-            if self.unnoticed and receipt.created and self.model.jobs[receipt.id].wish.lane:
+            if self.unnoticed and receipt.created and self.model.jobs[receipt.id].new_job.lane:
                 self.model.jobs[receipt.id].fresh = False  # it may have come due behind the others of this call
 
-    def exchange(self, settlements: list[Settlement], ask: Ask | None = None) -> None:
+    def exchange(self, settlements: list[Settlement], ask: ClaimRequest | None = None) -> None:
         settlements = [it for it in settlements if not any(map(self.doubtful, names(it)))]
         answer = self.call(lambda store: store.jobs.exchange(settlements, ask))
         self.sent = [*self.sent, *settlements][-RECENT:]
@@ -190,13 +192,17 @@ class Pair(RuleBasedStateMachine):
         assert (lease.claimed, lease.until) == (job.since, job.until)
         assert (lease.attempt, lease.lost) == (job.attempt, job.lost)
         for field in ("task", "queue", "payload", "headers", "priority", "lane", "parent"):
-            assert getattr(lease, field) == getattr(job.wish, field), field
+            assert getattr(lease, field) == getattr(job.new_job, field), field
 
-    def call_off(self, ids: list[bytes], keep: Keep) -> None:
+    def call_off(self, ids: list[bytes], keep: Retention) -> None:
         answers = self.call(lambda store: store.jobs.cancel(ids, keep=keep))
         assert answers == [self.model.cancel(self.model.jobs.get(job), keep) for job in ids]
 
-    def take_back(self, limit: int, max_lost: int, keep: Keep) -> None:
+    def run_again(self, ids: list[bytes]) -> None:
+        answers = self.call(lambda store: store.jobs.replay(ids), lets_in=True)
+        assert answers == self.model.replay(ids)
+
+    def take_back(self, limit: int, max_lost: int, keep: Retention) -> None:
         lost = self.call(lambda store: store.jobs.reap(limit, max_lost=max_lost, keep=keep))
         choices.reap(self.model, [it.id for it in lost], limit, max_lost, keep)
         for it in lost:
@@ -218,6 +224,8 @@ class Pair(RuleBasedStateMachine):
         if self.steps % 3 == 0:
             self.records_agree()
             self.streams_agree()
+            self.totals_agree()
+            self.ended_agree()
         if self.steps % 7 == 0:
             self.ground.run(check(self.clients[0]))
             paused = {queue.name for queue in self.look(lambda store: store.queues.stats()) if queue.paused}
@@ -231,13 +239,13 @@ class Pair(RuleBasedStateMachine):
             if found and expected:
                 self.job_agrees(found, expected)
 
-    def job_agrees(self, found: Job, expected: model.Job) -> None:
+    def job_agrees(self, found: StoredJob, expected: model.Job) -> None:
         assert self.state(found) == self.state(expected)
         for field in ("until", "reason", "attempt", "lost", "result", "delivered", "cancelling", "progress"):
             assert getattr(found, field) == getattr(expected, field), field
         assert found.since == expected.since or expected.reason is WaitReason.LANE
         for field in ("task", "queue", "payload", "priority", "lane", "parent"):
-            assert getattr(found, field) == getattr(expected.wish, field), field
+            assert getattr(found, field) == getattr(expected.new_job, field), field
         assert list(found.failures) == expected.failures
         assert found.children == expected.children or expected.reason is not WaitReason.CHILDREN
 
@@ -251,7 +259,26 @@ class Pair(RuleBasedStateMachine):
         for (queue, state), count in plain(self.look(lambda store: store.jobs.count())).items():
             counted[queue, same.get(state, state)] += count
         jobs = self.model.jobs.values()
-        assert counted == Counter((job.wish.queue, same.get(job.state, job.state)) for job in jobs)
+        assert counted == Counter((job.new_job.queue, same.get(job.state, job.state)) for job in jobs)
+
+    def totals_agree(self) -> None:
+        stats = self.look(lambda store: store.queues.stats())
+        assert {queue.name for queue in stats} == {
+            job.new_job.queue for job in self.model.jobs.values()
+        } | self.model.paused
+        for queue in stats:
+            assert queue.total_enqueued == self.model.total_enqueued[queue.name]
+            for state in ENDS:
+                assert queue.total_ended.get(state, 0) == self.model.total_ended[queue.name, state]
+
+    def ended_agree(self) -> None:
+        """Ended jobs are found newest first over all queues, page by page, with bodies and without."""
+        state, limit, bodies = ENDS[self.steps // 3 % 3], (1, 2, 100)[self.steps // 9 % 3], self.steps % 2 == 0
+        found = self.look(lambda store: all_found(store, Filter(state=state), limit, bodies=bodies))
+        ids, moments = [job.id for job in found], [job.since for job in found]
+        assert sorted(ids) == sorted(job.id for job in self.model.jobs.values() if job.state is state)
+        assert moments == sorted(moments, reverse=True)
+        assert found == self.look(lambda store: store.jobs.get(ids, bodies=bodies))
 
     def records_agree(self) -> None:
         there = [self.model.records[KIND, key] if self.model.version(KIND, key) else None for key in KEYS]
@@ -262,13 +289,26 @@ class Pair(RuleBasedStateMachine):
 
     def streams_agree(self) -> None:
         events, log = self.look(lambda store: store.streams.read(STREAM, limit=1000)), self.model.streams[STREAM]
-        assert [(event.offset, event.data) for event in events] == [(n + 1, it.data) for n, it in enumerate(log)]
-        events = self.look(lambda store: store.streams.read(LIFECYCLE, after=self.told, limit=1000))
-        assert [event.offset for event in events] == [self.told + 1 + index for index in range(len(events))]
-        assert all(unpack(event.data) for event in events), "nothing is told where nothing happened"
-        self.told += len(events)
+        kept = [(n, it.data) for n, it in enumerate(log, 1) if n > self.model.trimmed[STREAM]]
+        assert [(event.offset, event.data) for event in events] == kept
+        bounds = self.look(lambda store: store.streams.bounds(STREAM))
+        assert bounds == (self.model.trimmed[STREAM] + 1, len(log))
+        events = self.look(lambda store: store.streams.read(LIFECYCLE, after=self.reported, limit=1000))
+        assert [event.offset for event in events] == [self.reported + 1 + index for index in range(len(events))]
+        assert all(unpack(event.data) for event in events), "nothing is reported where nothing happened"
+        self.reported += len(events)
 
 
 def names(settlement: Settlement) -> list[bytes]:
     """The ids that a settlement speaks of."""
     return [settlement.lease.id, *(effect.job.id for effect in settlement.effects if isinstance(effect, Enqueue))]
+
+
+async def all_found(store: Store, wanted: Filter, limit: int, *, bodies: bool) -> list[StoredJob]:
+    """What is found page by page."""
+    page = await store.jobs.find(wanted, limit=limit, bodies=bodies)
+    found = list(page.items)
+    while page.cursor:
+        page = await store.jobs.find(wanted, limit=limit, cursor=page.cursor, bodies=bodies)
+        found += page.items
+    return found

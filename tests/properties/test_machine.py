@@ -12,7 +12,7 @@ from tests.conftest import kinds
 from tests.properties.ground import Ground
 from tests.properties.machine import Machine
 
-EXAMPLES = {"memory": 200, "sqlite": 40, "redis": 50, "valkey": 50, "postgres": 30}
+EXAMPLES = {"memory": 100, "sqlite": 40, "redis": 50, "valkey": 50, "postgres": 30}
 STEPS = 40
 MORE = "PACKHORSE_PROPERTY_EXAMPLES"  # so many examples in memory, and in proportion elsewhere
 SEED = "PACKHORSE_PROPERTY_SEED"  # another number explores other histories; without it every run is the same
@@ -21,7 +21,8 @@ SEED = "PACKHORSE_PROPERTY_SEED"  # another number explores other histories; wit
 @pytest.mark.parametrize("kind", kinds())
 def test_a_store_follows_the_rules(kind: str, tmp_path: Path) -> None:
     number = int(os.environ.get(SEED, "1"))
-    more = int(os.environ.get(MORE, EXAMPLES["memory"])) / EXAMPLES["memory"]
+    usual = EXAMPLES["memory"] * (20 if os.environ.get("PACKHORSE_TEST_LONG") else 1)
+    more = int(os.environ.get(MORE, usual)) / EXAMPLES["memory"]
     ground = Ground(kind, tmp_path)
 
     factory: Any = seed(number)(lambda: Machine(ground))

@@ -12,12 +12,12 @@ from packhorse import (
     App,
     Batch,
     Call,
-    Flow,
     Group,
     Job,
     JobHandle,
     Keep,
     Message,
+    Plan,
     Task,
     Unique,
     chain,
@@ -112,7 +112,7 @@ async def wrong_use_of_results(job: JobHandle[Receipt]) -> None:
     await job.finish()  # wrong: attr-defined AttributeAccessIssue
     async for _ in await job.stream():  # wrong: misc GeneralTypeIssues
         pass
-    done: bool = await job.status()  # wrong: assignment AssignmentType
+    done: bool = await job.state()  # wrong: assignment AssignmentType
     use(number, late, size, handle, call, receipt, plain, done)
 
 
@@ -140,7 +140,7 @@ async def with_names_for_classes() -> None: ...
 def with_an_unknown_way_to_run() -> None: ...
 
 
-@app.task(on_exhausted="stop")  # wrong: call-overload ArgumentType
+@app.task(lane_on_dead="stop")  # wrong: call-overload ArgumentType
 def with_an_unknown_end() -> None: ...
 
 
@@ -184,7 +184,7 @@ async def wrong_calls() -> None:
     await app.enqueue(log.call("line"), delay="1h")  # wrong: call-overload CallIssue
     app.job(42)  # wrong: arg-type ArgumentType
     await app.find(quueue="email")  # wrong: call-arg CallIssue
-    await app.find(since="yesterday")  # wrong: arg-type ArgumentType
+    await app.find(enqueued_after="yesterday")  # wrong: arg-type ArgumentType
 
 
 async def wrong_links() -> None:
@@ -197,19 +197,20 @@ async def wrong_links() -> None:
     chain(length.call("a"), nothing)  # wrong: arg-type ArgumentType
     chain(length.call("a"), resize)  # wrong: arg-type ArgumentType
     chain(length.call("a"), text.call(1))  # wrong: call-overload ArgumentType
-    chain(length, text)  # wrong: call-overload ArgumentType
+    chain(length.call("a"), group(length, length))  # wrong: misc ArgumentType
+    chain(group(length.call("a"), length.call("b")), text)  # wrong: misc ArgumentType
+    chord(group(length, length), text)  # wrong: arg-type ArgumentType
     chain(log.call("a"), text)  # wrong: misc ArgumentType
     chain(length.call("a"), text, on_failure="skip")  # wrong: call-overload CallIssue
     chain(length.call("a"), text, on_failure="none")  # wrong: call-overload CallIssue
     chain(length.call("a"), text, delay="1h")  # wrong: call-overload CallIssue
-    flow: Flow[int] = chain(length.call("a"), text)  # wrong: arg-type AssignmentType
+    plan: Plan[int] = chain(length.call("a"), text)  # wrong: arg-type AssignmentType
     number: int = await (await chain(length.call("a"), text).enqueue()).result()  # wrong: assignment AssignmentType
-    use(flow, number)
+    use(plan, number)
 
 
 async def wrong_groups() -> None:
     group()  # wrong: call-overload CallIssue
-    group(length)  # wrong: call-overload ArgumentType
     group([length.call("a")])  # wrong: call-overload ArgumentType
     group(length.call("a"), length.call(1))  # wrong: arg-type ArgumentType
     group(length.call("a"), on_failure="ignore")  # wrong: call-overload CallIssue
@@ -219,10 +220,10 @@ async def wrong_groups() -> None:
     chord(group(text.call(1), text.call(2)), total)  # wrong: misc ArgumentType
     chord(group(resize.call(1, 2)), resize)  # wrong: arg-type ArgumentType
     chord(group(resize.call(1, 2), on_failure="none"), total)  # wrong: misc ArgumentType
-    chord(resize.call(1, 2), total)  # wrong: arg-type ArgumentType
-    chord([resize.call(1, 2)], total)  # wrong: arg-type ArgumentType
-    flow: Flow[str] = chord(group(resize.call(1, 2)), total)  # wrong: arg-type AssignmentType
-    use(words, texts, sure, flow)
+    chord(resize.call(1, 2), total)  # wrong: call-overload ArgumentType
+    chord([resize.call(1, 2)], total)  # wrong: call-overload ArgumentType
+    plan: Plan[str] = chord(group(resize.call(1, 2)), total)  # wrong: arg-type AssignmentType
+    use(words, texts, sure, plan)
 
 
 @app.task
@@ -328,12 +329,12 @@ def wrong_use_without_an_event_loop() -> None:
     resize.sync.enqueue(1, 2).result(timeout=[5])  # wrong: arg-type ArgumentType
     job: JobHandle[Receipt] = confirm.sync.enqueue("o-1", "a@b.c")  # wrong: assignment AssignmentType
     resize.sync.enqueue(1, 2).cancel(5)  # wrong: call-arg CallIssue
-    done: bool = resize.sync.enqueue(1, 2).status()  # wrong: assignment AssignmentType
+    done: bool = resize.sync.enqueue(1, 2).state()  # wrong: assignment AssignmentType
     resize.sync.enqueue(1, 2).finish()  # wrong: attr-defined AttributeAccessIssue
     word: str = chord(group(resize.call(1, 2)), total).sync.enqueue().result()  # wrong: assignment AssignmentType
-    app.sync.enqueue(confirm)  # wrong: arg-type ArgumentType
+    app.sync.enqueue(confirm)  # wrong: call-overload ArgumentType
     app.sync.find(quueue="email")  # wrong: call-arg CallIssue
-    app.sync.find(since="yesterday")  # wrong: arg-type ArgumentType
+    app.sync.find(enqueued_after="yesterday")  # wrong: arg-type ArgumentType
     app.sync.queue("email").enqueue("send-welcome", dealy="1h")  # wrong: call-arg CallIssue
     app.sync.queue("email").pause(5)  # wrong: call-arg CallIssue
     app.sync.job(42)  # wrong: arg-type ArgumentType

@@ -1,4 +1,4 @@
-"""What people write about tasks, calls and flows. Never run: mypy and pyright read it and find no error."""
+"""What people write about tasks, calls and plans. Never run: mypy and pyright read it and find no error."""
 
 import json
 from collections.abc import Coroutine, Sequence
@@ -10,14 +10,14 @@ from packhorse import (
     App,
     Call,
     Chunk,
-    Flow,
-    FlowHandle,
     Group,
     Job,
     JobHandle,
+    JobState,
     Keep,
+    Plan,
+    PlanHandle,
     Progress,
-    Status,
     Task,
     Unique,
     chain,
@@ -64,7 +64,7 @@ async def fetch(url: str, *, strict: bool = False) -> bytes:
     dead_on=(ValueError,),
     unique="5s",
     run="process",
-    on_exhausted="halt",
+    lane_on_dead="halt",
 )
 def resize(width: int, height: int) -> float:
     return width / height
@@ -105,8 +105,8 @@ async def arguments_and_results_keep_their_types() -> None:
 async def handles_tell_about_their_job(job: JobHandle[Receipt]) -> None:
     assert_type(job.id, str)
     assert_type(job.created, bool)
-    assert_type(await job.status(), Status)
-    assert_type(await job.cancel(), Status)
+    assert_type(await job.state(), JobState)
+    assert_type(await job.cancel(), JobState)
     assert_type(await job.promote(), bool)
     assert_type(await job.progress(), Progress | None)
     assert_type(await job.info(), Job)
@@ -114,6 +114,17 @@ async def handles_tell_about_their_job(job: JobHandle[Receipt]) -> None:
         assert_type(chunk, Chunk)
     anything: list[JobHandle[object]] = [job]
     assert_type(await anything[0].result(), object)
+
+
+async def a_task_knows_the_type_of_its_jobs() -> None:
+    assert_type(confirm.job("order:1"), JobHandle[Receipt])
+    assert_type(await confirm.job("order:1").result(), Receipt)
+    assert_type(app.job("order:1"), JobHandle[Any])
+
+
+async def a_call_that_waits_has_the_type_of_its_result() -> None:
+    assert_type(await confirm.enqueue_and_wait("o-1", email="a@b.c"), Receipt)
+    assert_type(await resize.using(priority=1).enqueue_and_wait(1, 2), float)
 
 
 # -- options of one call
@@ -127,7 +138,7 @@ async def options_of_a_call() -> None:
         key="tenant-1",
         tenant="t1",
         user="u1",
-        correlation="request-1",
+        correlation_id="request-1",
         unique=Unique(key="order:1", within="5s"),
         headers={"source": "shop"},
         attempts=5,
@@ -164,14 +175,14 @@ async def within_a_transaction(connection: object, session: Sequence[str]) -> No
     one = confirm.using(within=connection).call("o-1", "a@b.c")
     assert_type(await confirm.using(within=connection, delay="1h").enqueue("o-1", "a@b.c"), JobHandle[Receipt])
     assert_type(await app.enqueue(one, resize.call(1, 2), within=session), tuple[JobHandle[Receipt], JobHandle[float]])
-    assert_type(await chain(resize.call(1, 2), half).enqueue(within=connection), FlowHandle[int])
+    assert_type(await chain(resize.call(1, 2), half).enqueue(within=connection), PlanHandle[int])
     assert_type(await app.queue("mail").enqueue("send", {"to": "a@b.c"}, within=connection), JobHandle[Any])
     assert_type(confirm.using(within=connection).sync.enqueue("o-1", "a@b.c"), SyncHandle[Receipt])
     assert_type(chain(resize.call(1, 2), half).sync.enqueue(within=connection), SyncHandle[int])
-    assert_type(app.sync.enqueue(one, within=connection), list[SyncHandle[Any]])
+    assert_type(app.sync.enqueue(one, within=connection), tuple[SyncHandle[Receipt]])
 
 
-# -- flows
+# -- plans
 
 
 @app.task
@@ -205,31 +216,31 @@ def either(value: float | None) -> int | None:
 
 
 async def chains_hand_on_what_the_next_one_takes() -> None:
-    assert_type(chain(resize.call(1, 2), half), Flow[int])
-    assert_type(chain(resize.call(1, 2), half, text), Flow[str])
-    assert_type(chain(resize.call(1, 2), half, text, count), Flow[int])
-    assert_type(chain(resize.call(1, 2), half, text, count, text), Flow[str])
+    assert_type(chain(resize.call(1, 2), half), Plan[int])
+    assert_type(chain(resize.call(1, 2), half, text), Plan[str])
+    assert_type(chain(resize.call(1, 2), half, text, count), Plan[int])
+    assert_type(chain(resize.call(1, 2), half, text, count, text), Plan[str])
     assert_type(
-        chain(resize.call(1, 2), half.using(delay="5s"), text.using(queue="texts"), on_failure="fail"), Flow[str]
+        chain(resize.call(1, 2), half.using(delay="5s"), text.using(queue="texts"), on_failure="fail"), Plan[str]
     )
-    assert_type(chain(resize.call(1, 2), either, on_failure="none"), Flow[int | None])
-    assert_type(chain(resize.call(1, 2), either, either, on_failure="none"), Flow[int | None])
-    assert_type(chain(resize.call(1, 2), either, either, either, on_failure="none"), Flow[int | None])
-    assert_type(chain(resize.call(1, 2), either, either, either, either, on_failure="none"), Flow[int | None])
-    assert_type(chain(text.call(1), count, text, count, text, count), Flow[Any])
+    assert_type(chain(resize.call(1, 2), either, on_failure="none"), Plan[int | None])
+    assert_type(chain(resize.call(1, 2), either, either, on_failure="none"), Plan[int | None])
+    assert_type(chain(resize.call(1, 2), either, either, either, on_failure="none"), Plan[int | None])
+    assert_type(chain(resize.call(1, 2), either, either, either, either, on_failure="none"), Plan[int | None])
+    assert_type(chain(text.call(1), count, text, count, text, count), Plan[Any])
     handle = await chain(resize.call(1, 2), half, text).enqueue()
-    assert_type(handle, FlowHandle[str])
+    assert_type(handle, PlanHandle[str])
     assert_type(await handle.result(timeout=10), str)
-    assert_type(await handle.cancel(), Status)
+    assert_type(await handle.cancel(), JobState)
     rest: list[Task[..., Any]] = [half, text]
-    dynamic: Flow[Any] = chain(resize.call(1, 2), *rest)
+    dynamic: Plan[Any] = chain(resize.call(1, 2), *rest)
     await dynamic.enqueue()
 
 
 async def groups_give_a_list_and_chords_what_comes_of_it() -> None:
     sizes = group(resize.call(1, 2), resize.using(priority=1).call(3, 4))
     assert_type(sizes, Group[float])
-    assert_type(await sizes.enqueue(), FlowHandle[list[float]])
+    assert_type(await sizes.enqueue(), PlanHandle[list[float]])
     assert_type(await (await sizes.enqueue()).result(), list[float])
     assert_type(group(*[half.call(number) for number in range(10)]), Group[int])
     assert_type(group(half.call(1), half.call(2), on_failure="skip"), Group[int])
@@ -237,12 +248,23 @@ async def groups_give_a_list_and_chords_what_comes_of_it() -> None:
     mixed: Group[int | str] = group(half.call(1), text.call(2))
     assert_type(await (await mixed.enqueue()).result(), list[int | str])
 
-    assert_type(chord(sizes, total), Flow[float])
-    assert_type(chord(sizes, total.using(queue="sums")), Flow[float])
-    assert_type(chord(sizes, count), Flow[int])
-    assert_type(chord(group(resize.call(1, 2), on_failure="none"), some), Flow[int])
-    assert_type(chord(mixed, count), Flow[int])
+    assert_type(chord(sizes, total), Plan[float])
+    assert_type(chord(sizes, total.using(queue="sums")), Plan[float])
+    assert_type(chord(sizes, count), Plan[int])
+    assert_type(chord(group(resize.call(1, 2), on_failure="none"), some), Plan[int])
+    assert_type(chord(mixed, count), Plan[int])
     assert_type(await (await chord(sizes, total).enqueue()).result(), float)
+
+
+async def plans_stand_in_plans() -> None:
+    halves = group(half.call(1), half.call(2))
+    assert_type(group(chord(halves, count), half.call(2)), Group[int])
+    assert_type(group(halves, halves), Group[list[int]])
+    assert_type(chain(halves, count), Plan[int])
+    assert_type(chain(chord(halves, count), half), Plan[int])
+    assert_type(chain(half.call(1), group(half, half)), Plan[list[int]])
+    assert_type(chain(half.call(1), group(half, half), count), Plan[int])
+    assert_type(chain(half.call(1), chord(group(half, half), count), half), Plan[int])
 
 
 # -- the same without an event loop
@@ -254,8 +276,8 @@ def blocking_code_has_the_same_types() -> None:
     assert_type(job.id, str)
     assert_type(job.created, bool)
     assert_type(job.result(timeout="30s"), Receipt)
-    assert_type(job.status(), Status)
-    assert_type(job.cancel(), Status)
+    assert_type(job.state(), JobState)
+    assert_type(job.cancel(), JobState)
     assert_type(job.promote(), bool)
     assert_type(job.progress(), Progress | None)
     assert_type(job.info(), Job)
@@ -267,7 +289,12 @@ def blocking_code_has_the_same_types() -> None:
     assert_type(group(half.call(1), half.call(2)).sync.enqueue().result(timeout=5), list[int])
     with app.sync as blocking:
         blocking.enqueue(confirm.call("o-1", "a@b.c"), chain(resize.call(1, 2), half))
+        assert_type(resize.sync.job("0190b0d0-0000-7000-8000-000000000000"), SyncHandle[float])
         assert_type(blocking.job("0190b0d0-0000-7000-8000-000000000000"), SyncHandle[Any])
+        assert_type(blocking.enqueue(resize.call(1, 2)), tuple[SyncHandle[float]])
+        assert_type(resize.using(delay=1).sync.enqueue_and_wait(1, 2), float)
+        for each in blocking.jobs(state="dead", enqueued_after=None):
+            assert_type(each, Job)
         for found in blocking.find(queue="email", limit=10).items:
             assert_type(found, Job)
         assert_type(blocking.queue("email").enqueue("send-welcome", {"user_id": "abc"}, delay="1h"), SyncHandle[Any])

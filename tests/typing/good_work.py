@@ -7,6 +7,7 @@ from typing import Any, assert_type
 
 from packhorse import (
     App,
+    AppWorker,
     Backoff,
     Batch,
     Call,
@@ -14,12 +15,12 @@ from packhorse import (
     Context,
     Job,
     JobHandle,
+    JobState,
     Keep,
     Message,
     Queue,
     Retry,
     Snooze,
-    Status,
     Unique,
     chain,
     constant,
@@ -113,7 +114,7 @@ async def queues_are_steered() -> None:
     await emails.pause()
     await emails.resume()
     assert_type(await emails.counts(), dict[str, int])
-    assert_type(await emails.drain(), int)
+    assert_type(await emails.cancel_pending(), int)
     assert_type(await emails.purge(), int)
 
 
@@ -128,20 +129,27 @@ async def handlers_stay_what_they_were(job: Job, batch: Batch) -> None:
 
 async def workers_run_beside_other_code() -> None:
     async with app, app.worker("email", concurrency=5) as worker:
+        assert_type(worker, AppWorker)
+        assert_type(worker.running, tuple[Context, ...])
         worker.stop()
-    async with app.worker({"critical": 6, "default": 3}, slots={"critical": 5}, lease="30s", grace=10, name="one"):
+        await worker.stopped()
+    async with app.worker(
+        {"critical": 6, "default": 3}, queue_concurrency={"critical": 5}, lease="30s", grace=10, name="one"
+    ):
         pass
     await app.worker(["email", "default"]).run()
     await app.worker().run()
 
 
 async def jobs_are_found() -> None:
+    async for found in app.jobs(state="dead", task="send", header=("shop", "north")):
+        assert_type(found, Job)
     assert_type(app.job("0190b0d0-0000-7000-8000-000000000000"), JobHandle[Any])
     page = await app.find(queue="email", state="dead", tenant="t1", header=("source", "shop"), limit=10)
     for job in page.items:
         assert_type(job, Job)
     assert_type(page.cursor, str | None)
-    await app.find(state=Status.RUNNING, since=datetime.now(UTC), cursor=page.cursor)
+    await app.find(state=JobState.RUNNING, enqueued_after=datetime.now(UTC), cursor=page.cursor)
 
 
 # -- the same rules around one call

@@ -1,6 +1,5 @@
 """Type checkers let pass what is right, and find exactly what is marked as wrong."""
 
-import inspect
 import json
 import os
 import re
@@ -12,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from packhorse.jobs.call import Said, wish
-from packhorse.jobs.options import Saying, options
+from packhorse.jobs.options import CallKeywords, CallOptions, JobKeywords, JobOptions
 
 FOLDER = Path(__file__).parent
 SOURCE = FOLDER.parents[1] / "src"
@@ -27,7 +25,7 @@ Found = dict[Place, set[str]]
 
 def ask(*command: str, **variables: str) -> str:
     """What a checker says; it may find something wrong, but must not fail itself."""
-    said = subprocess.run(
+    checked = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=FOLDER,
         env=os.environ | variables,
@@ -35,8 +33,8 @@ def ask(*command: str, **variables: str) -> str:
         text=True,
         check=False,
     )
-    assert said.returncode in (0, 1), said.stdout + said.stderr
-    return said.stdout
+    assert checked.returncode in (0, 1), checked.stdout + checked.stderr
+    return checked.stdout
 
 
 def mypy(folder: Path) -> Found:
@@ -53,8 +51,8 @@ def mypy(folder: Path) -> Found:
 def pyright(folder: Path) -> Found:
     found: Found = defaultdict(set)
     options = ["--outputjson", f"--pythonpath={sys.executable}", f"--project={FOLDER}"]
-    said = ask("pyright", *options, PYRIGHT_PYTHON_IGNORE_WARNINGS="1")
-    for diagnostic in json.loads(said)["generalDiagnostics"]:
+    output = ask("pyright", *options, PYRIGHT_PYTHON_IGNORE_WARNINGS="1")
+    for diagnostic in json.loads(output)["generalDiagnostics"]:
         place = (Path(diagnostic["file"]).name, diagnostic["range"]["start"]["line"] + 1)
         found[place].add(diagnostic.get("rule", diagnostic["message"]).removeprefix("report"))
     return found
@@ -91,8 +89,6 @@ def test_every_word_that_says_wrong_is_a_mark():
     assert [line for line in lines if not MARK.search(line)] == []
 
 
-def test_what_can_be_said_is_what_is_understood():
-    options_of_a_job, of_a_call = set(Saying.__annotations__), set(Said.__annotations__)
-
-    assert set(inspect.signature(options).parameters) == options_of_a_job
-    assert set(inspect.signature(wish).parameters) == of_a_call - options_of_a_job | {"said"}
+def test_keywords_and_the_options_they_become_have_the_same_names():
+    assert set(JobKeywords.__annotations__) == set(JobOptions.__struct_fields__)
+    assert set(CallKeywords.__annotations__) == {*JobKeywords.__annotations__, *CallOptions.__struct_fields__} - {"job"}

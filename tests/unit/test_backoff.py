@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packhorse.errors import InvalidOption, InvalidTime
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.backoff import Backoff, checked, constant, exponential
 from packhorse.model.outcome import Again
 
-SECOND = caps.SECOND
+SECOND = limits.SECOND
 EVEN = 0.5  # the chance that leaves a delay where it is
 
 

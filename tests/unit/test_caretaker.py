@@ -6,16 +6,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from packhorse.engine.caretaker import REST, SOON, Caretaker, Duty
+from packhorse.engine.caretaker import REST_FACTOR, STALLED_PAUSE_US, Caretaker, Duty
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
-from packhorse.testing.clock import TurnedClock
+from packhorse.telemetry.names import EventName
+from packhorse.testing import TurnedClock
 
 EVERY = 10_000_000
 
 
 class Doing:
-    """A duty that is counted, and does what it is told."""
+    """A duty that is counted, and does what it is given."""
 
     def __init__(self, *answers: bool | Exception) -> None:
         self.times = 0
@@ -56,9 +56,9 @@ async def test_a_duty_is_done_soon_after_the_start_and_then_every_so_often(clock
 async def test_a_duty_that_has_more_to_do_comes_back_soon(clock):
     doing = Doing(True, True)
     async with caring(clock, doing):
-        await turn(clock, SOON)
-        await turn(clock, SOON)
-        await turn(clock, SOON)
+        await turn(clock, STALLED_PAUSE_US)
+        await turn(clock, STALLED_PAUSE_US)
+        await turn(clock, STALLED_PAUSE_US)
 
         assert doing.times == 3
 
@@ -69,26 +69,26 @@ async def test_a_duty_that_has_more_to_do_rests_nine_times_as_long_as_it_took(cl
     async def slow() -> bool:
         nonlocal times
         times += 1
-        clock.turn(SOON)
+        clock.turn(STALLED_PAUSE_US)
         return True
 
     async with caring(clock, slow):
-        await turn(clock, REST * SOON - 1)
+        await turn(clock, REST_FACTOR * STALLED_PAUSE_US - 1)
         assert times == 1
         await turn(clock, 1)
         assert times == 2
 
 
-async def test_a_duty_that_fails_is_told_and_done_again_and_stops_no_other(clock):
-    telemetry, said = Telemetry(), []
-    telemetry.on(lambda name, fields: said.append(fields), Name.DUTY_FAILED)
+async def test_a_duty_that_fails_is_reported_and_done_again_and_stops_no_other(clock):
+    telemetry, given = Telemetry(), []
+    telemetry.on(lambda name, fields: given.append(fields), EventName.DUTY_FAILED)
     broken, sound = Doing(*[ValueError(f"no {number}") for number in range(2)]), Doing()
     async with caring(clock, broken, sound, telemetry=telemetry):
         for _ in range(2):
             await turn(clock, EVERY)
 
     assert (broken.times, sound.times) == (3, 3)
-    assert [(each["detail"], each["count"], str(each["error"])) for each in said] == [
+    assert [(each["detail"], each["count"], str(each["error"])) for each in given] == [
         ("duty 0", 1, "no 0"),
         ("duty 0", 2, "no 1"),
     ]
@@ -100,7 +100,7 @@ async def test_a_worker_that_stood_still_sees_to_its_own_leases_before_it_takes_
         await turn(clock, 3 * EVERY)
         assert doing.times == 1
 
-        await turn(clock, SOON)
+        await turn(clock, STALLED_PAUSE_US)
         assert doing.times == 2
 
 

@@ -8,8 +8,7 @@ from packhorse.jobs.chunks import pieces_there
 from packhorse.model.effect import Put
 from packhorse.model.ids import parse_id
 from packhorse.model.record import CHUNKS, Record, chunk_key
-from packhorse.testing.clock import TurnedClock
-from packhorse.testing.worker import drain
+from packhorse.testing import TurnedClock, run_until_idle
 
 EMITTED = CHUNKS_KEPT + 50
 
@@ -24,7 +23,7 @@ async def test_a_late_reader_gets_the_pieces_that_are_kept(clock: TurnedClock):
 
     async with app:
         job = await talk.enqueue()
-        await drain(await app.store(), app.registry, clock=clock)
+        await run_until_idle(await app.store(), app.registry, clock=clock)
 
         late = [chunk.data async for chunk in job.stream()]
         fence = (await anext(job.stream())).after.fence
@@ -46,7 +45,7 @@ async def test_a_reader_goes_on_behind_pieces_that_were_never_stored(clock: Turn
     async with app:
         job = await talk.enqueue()
         store = await app.store()
-        await drain(store, app.registry, clock=clock)
+        await run_until_idle(store, app.registry, clock=clock)
         fence = (await anext(job.stream())).after.fence
         await store.records.drop(CHUNKS, [chunk_key(parse_id(job.id), fence, lost) for lost in range(100, 200)])
 
@@ -65,7 +64,7 @@ async def test_pieces_that_come_between_two_looks_of_a_reader_are_not_skipped(cl
     async with app:
         job = await talk.enqueue()
         store = await app.store()
-        await drain(store, app.registry, clock=clock)
+        await run_until_idle(store, app.registry, clock=clock)
         start = (await anext(job.stream())).after
         later = [Put(CHUNKS, chunk_key(parse_id(job.id), start.fence, number), b"%d" % number) for number in (1, 2)]
 

@@ -4,18 +4,18 @@ import asyncio
 import time
 
 from packhorse.model.clock import SYSTEM, SystemClock
-from packhorse.testing.clock import START, TurnedClock
+from packhorse.testing.clock import START_US, TurnedClock
 
 
 def test_the_system_clock_tells_the_time_in_microseconds():
-    before, told, after = time.time_ns() // 1000, SYSTEM.now(), time.time_ns() // 1000
-    assert before <= told <= after
-    assert type(told) is int
+    before, reported, after = time.time_ns() // 1000, SYSTEM.now(), time.time_ns() // 1000
+    assert before <= reported <= after
+    assert type(reported) is int
 
 
 def test_steady_time_only_goes_forward():
-    told = [SystemClock().steady() for _ in range(1000)]
-    assert told == sorted(told)
+    reported = [SystemClock().steady() for _ in range(1000)]
+    assert reported == sorted(reported)
 
 
 async def test_the_system_clock_sleeps_microseconds():
@@ -26,11 +26,11 @@ async def test_the_system_clock_sleeps_microseconds():
 
 def test_a_turned_clock_stands_still_until_it_is_turned():
     clock = TurnedClock()
-    assert clock.now() == clock.now() == clock.steady() == START
+    assert clock.now() == clock.now() == clock.steady() == START_US
     clock.turn(5)
-    assert clock.now() == clock.steady() == START + 5
-    clock.to(START + 9)
-    assert clock.now() == START + 9
+    assert clock.now() == clock.steady() == START_US + 5
+    clock.to(START_US + 9)
+    assert clock.now() == START_US + 9
 
 
 def test_a_turned_clock_does_not_go_back():
@@ -59,7 +59,7 @@ async def test_no_sleep_is_over_at_once():
 
 async def test_all_whose_moment_has_come_wake():
     clock = TurnedClock()
-    sleepers = [asyncio.create_task(clock.sleep(wish)) for wish in (1, 5, 5, 50)]
+    sleepers = [asyncio.create_task(clock.sleep(duration)) for duration in (1, 5, 5, 50)]
     await asyncio.sleep(0)
     clock.turn(5)
     done, left = await asyncio.wait(sleepers, timeout=0.05)

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packhorse.errors import BadSignature, InvalidArguments, UndecodablePayload
-from packhorse.model.codec import About, Codec, decode, encode
+from packhorse.model.codec import Codec, JobIdentity, decode, encode
 
-ABOUT = About(id=bytes(range(16)), task="work")
+ABOUT = JobIdentity(id=bytes(range(16)), task="work")
 NAN, INF = float("nan"), float("inf")
 
 
@@ -26,10 +26,10 @@ class Zip:
 
     mark, required = "z", False
 
-    def close(self, data: bytes, about: About) -> bytes:
+    def close(self, data: bytes, about: JobIdentity) -> bytes:
         return zlib.compress(data)
 
-    def open(self, data: bytes, about: About) -> bytes:
+    def open(self, data: bytes, about: JobIdentity) -> bytes:
         try:
             return zlib.decompress(data)
         except zlib.error as error:
@@ -44,16 +44,16 @@ class Sign:
     def __init__(self, key: bytes = b"key") -> None:
         self.key = key
 
-    def close(self, data: bytes, about: About) -> bytes:
+    def close(self, data: bytes, about: JobIdentity) -> bytes:
         return self.sum(data, about) + data
 
-    def open(self, data: bytes, about: About) -> bytes:
+    def open(self, data: bytes, about: JobIdentity) -> bytes:
         signature, inner = data[:32], data[32:]
         if not hmac.compare_digest(signature, self.sum(inner, about)):
             raise BadSignature(f"The payload of {about.task} was changed")
         return inner
 
-    def sum(self, data: bytes, about: About) -> bytes:
+    def sum(self, data: bytes, about: JobIdentity) -> bytes:
         bound = about.id + about.task.encode() + about.version.to_bytes(2, "big")
         return hmac.digest(self.key, bound + data, hashlib.sha256)
 
@@ -233,7 +233,7 @@ def test_a_wrong_key_is_a_bad_signature():
 
 @pytest.mark.parametrize(
     "about",
-    [About(bytes(16), "work"), About(ABOUT.id, "other"), About(ABOUT.id, "work", version=2)],
+    [JobIdentity(bytes(16), "work"), JobIdentity(ABOUT.id, "other"), JobIdentity(ABOUT.id, "work", version=2)],
     ids=["id", "task", "version"],
 )
 def test_a_payload_moved_to_something_else_is_a_bad_signature(about):

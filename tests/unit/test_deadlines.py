@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from packhorse.engine.deadlines import Deadlines
-from packhorse.testing.clock import TurnedClock
+from packhorse.testing import TurnedClock
 
 
 @pytest.fixture

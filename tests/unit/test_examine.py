@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from packhorse.model.finding import Grade, size, skew
-from packhorse.stores.postgres import examine as postgres
-from packhorse.stores.redis.examine import judged
+from packhorse.stores.postgres import diagnostics as postgres
+from packhorse.stores.redis.diagnostics import judged
 from packhorse.stores.sqlite.disk import file_system
 
 SOUND = {"redis_version": "7.2.4", "used_memory": "10", "maxmemory": "100", "role": "master", "cluster_enabled": "0"}
@@ -29,7 +29,7 @@ def redis(facts: dict[str, str], settings: dict[str, str]) -> dict[str, tuple[Gr
     return {finding.name: (finding.grade, finding.value) for finding in found}
 
 
-def test_a_sound_server_has_nothing_to_mend():
+def test_a_sound_server_has_nothing_to_repair():
     assert {grade for grade, _ in redis({}, {}).values()} == {Grade.OK}
 
 
@@ -52,7 +52,7 @@ def test_what_is_wrong_with_a_server_is_graded(facts, settings, name, grade):
     assert redis(facts, settings)[name][0] is grade
 
 
-def test_snapshots_alone_are_told_from_nothing_at_all():
+def test_snapshots_alone_are_reported_from_nothing_at_all():
     assert "after the last snapshot" in redis({}, {"appendonly": "no", "save": "60 1"})["durability"][1]
     assert "loses all jobs" in redis({}, {"appendonly": "no", "save": ""})["durability"][1]
 
@@ -67,7 +67,7 @@ def served(facts: dict[str, object], *, pooled: bool = False) -> dict[str, tuple
     return {finding.name: (finding.grade, finding.value) for finding in found}
 
 
-def test_a_sound_database_has_nothing_to_mend():
+def test_a_sound_database_has_nothing_to_repair():
     assert {grade for grade, _ in served({}).values()} == {Grade.OK}
 
 
@@ -123,7 +123,7 @@ def test_clocks_may_be_less_than_a_second_apart(apart, grade):
     assert found.value == f"{apart / 1_000_000:+.3f} s"
 
 
-def test_sizes_are_said_in_a_unit_that_fits():
+def test_sizes_are_shown_in_a_unit_that_fits():
     assert [size(count) for count in (0, 1023, 1536, 5 * 1024**3, 3 * 1024**4)] == [
         "0 B", "1023 B", "1.5 KiB", "5.0 GiB", "3.0 TiB",
     ]  # fmt: skip

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from packhorse.errors import InvalidOption, OutcomeUnknown, StoreUnavailable
+from packhorse.model.effect import Publish
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store, Topic
-from packhorse.testing.faults import Delay, DelayReply, DropReply, DropRequest, Fail, Faulty
-from tests.making import new, put_in, state
+from packhorse.testing.faults import Delay, DelayReply, DropReply, DropRequest, Faulty, RaiseError
+from tests.factories import new, put_in, state
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ async def test_a_refused_call_does_nothing(store):
     job, error = new(), InvalidOption("x", 1, "on purpose")
 
     with pytest.raises(InvalidOption) as caught:
-        await Faulty(store, lambda name, args: Fail(error)).jobs.enqueue([job])
+        await Faulty(store, lambda name, args: RaiseError(error)).jobs.enqueue([job])
 
     assert caught.value is error
     assert await state(store, job.id) is None
@@ -76,14 +77,14 @@ async def test_a_delay_stands_before_the_work_or_before_the_answer(store, clock,
     assert await state(store, job.id) == "ready"
 
 
-async def test_a_twin_has_the_same_faults(store):
-    twin = Faulty(store, lambda name, args: DropRequest() if name == "jobs.renew" else None).twin()
-    await twin.open()
+async def test_a_clone_has_the_same_faults(store):
+    clone = Faulty(store, lambda name, args: DropRequest() if name == "jobs.renew" else None).clone()
+    await clone.open()
 
     with pytest.raises(StoreUnavailable):
-        await twin.jobs.renew([], 1000)
+        await clone.jobs.renew([], 1000)
 
-    await twin.close()
+    await clone.close()
 
 
 @pytest.mark.parametrize("call", ["ping", "maintain"])
@@ -96,16 +97,40 @@ async def test_a_hint_can_be_missed(store):
     faults = [DropRequest(), None]
     faulty = Faulty(store, lambda name, args: faults.pop(0) if name == "wakes" else None)
     hints = faulty.wakes(Topic.WORK)
-    heard = asyncio.create_task(anext(hints))
+    next_hint = asyncio.create_task(anext(hints))
     for _ in range(3):
         await asyncio.sleep(0)
     await put_in(store, new())
     while len(faults) == 2:
         await asyncio.sleep(0)
-    assert not heard.done()
+    assert not next_hint.done()
 
     await put_in(store, new())
 
-    await asyncio.wait_for(heard, 5)
+    await asyncio.wait_for(next_hint, 5)
     assert faults == []
+    await hints.aclose()
+
+
+async def test_a_hint_for_a_reader_of_a_stream_can_be_missed(store):
+    decided: list[tuple[str, tuple[object, ...]]] = []
+
+    def decide(name: str, args: tuple[object, ...]) -> DropRequest | None:
+        if name == "wakes":
+            decided.append((name, args))
+        return DropRequest() if name == "wakes" and len(decided) == 2 else None
+
+    hints = Faulty(store, decide).streams.wakes("news")
+    await anext(hints)
+    next_hint = asyncio.create_task(anext(hints))
+    await store.streams.publish([Publish("news", b"1")])
+    async with asyncio.timeout(5):
+        while len(decided) < 2:
+            await asyncio.sleep(0)
+    assert not next_hint.done()
+
+    await store.streams.publish([Publish("news", b"1")])
+
+    await asyncio.wait_for(next_hint, 5)
+    assert decided == [("wakes", ("news",))] * 3
     await hints.aclose()

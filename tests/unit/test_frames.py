@@ -6,9 +6,9 @@ import pytest
 from packhorse.engine.executors import frames
 from packhorse.engine.judge import Cause
 from packhorse.errors import PayloadTooLarge
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.job import Keep, NewJob, Unique, Until, failure
+from packhorse.model.job import NewJob, Retention, UniqueKey, Until, failure
 from packhorse.model.lease import Lease, Settlement
 from packhorse.model.outcome import Again, Cancelled, Dead, Done, Held, On, Wait
 from packhorse.model.reason import DeadReason, WaitReason
@@ -16,30 +16,31 @@ from packhorse.model.reason import DeadReason, WaitReason
 ANY = bytes(range(1, 256))
 LEASE = Lease(
     id=bytes(range(16)), token=bytes(16), until=5, task="tâsk", queue="q", payload=b'{"a":"\xc3\xa9"}', headers=ANY,
-    priority=3, attempt=2, lost=1, born=7, lane="l", parent=bytes(16), ref=9,
+    priority=3, attempt=2, lost=1, enqueued_at=7, lane="l", parent=bytes(16), ref=9,
 )  # fmt: skip
 FRAMES = (
     frames.Start(("/a", "/b c"), None),
     frames.Ready("lines\nof text"),
-    frames.Call(LEASE, 17),
+    frames.CallFrame(LEASE, 17),
     frames.Begun(),
     frames.Stop(Cause.CANCEL),
-    frames.Progress(ANY),
+    frames.ProgressFrame(ANY),
     frames.Unknown(),
     frames.Quit(),
 )
 OUTCOMES = (
-    Done(b'"\xc3\xa9\\u0000"', Keep(1, 2)),
+    Done(b'"\xc3\xa9\\u0000"', Retention(1, 2)),
     Done(),
     Again(5, failure("E", "m\ud800", "t\0"), charged=False),
     Wait(WaitReason.SIGNAL, On("kind", "key", 3)),
-    Dead(DeadReason.POISON, failure("E"), Keep(3, 4)),
+    Dead(DeadReason.POISON, failure("E"), Retention(3, 4)),
     Cancelled(),
+    Cancelled(Retention(5, 6), failure("Cancel", "nobody wants it")),
     Held(7),
 )
 EFFECTS = (
     Enqueue(
-        NewJob(task="t", payload=b"[]", tenant="x", lane="l", unique=Unique("u", Until.WINDOW, 5), parent=bytes(16))
+        NewJob(task="t", payload=b"[]", tenant="x", lane="l", unique=UniqueKey("u", Until.WINDOW, 5), parent=bytes(16))
     ),
     Publish("s", b"{}", "k"),
     Put("kind", "key", None, expect=4, due=5, expires=6),
@@ -78,14 +79,14 @@ def test_no_settlement_arrives_as_none():
 
 def test_a_frame_over_the_cap_is_not_sent():
     with pytest.raises(PayloadTooLarge):
-        frames.pack(frames.Progress(b"x" * frames.CAP))
-    assert frames.pack(frames.Progress(b"x" * caps.PAYLOAD))
+        frames.pack(frames.ProgressFrame(b"x" * frames.MAX_FRAME_BYTES))
+    assert frames.pack(frames.ProgressFrame(b"x" * limits.PAYLOAD))
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        (frames.CAP + 1).to_bytes(4, "big"),
+        (frames.MAX_FRAME_BYTES + 1).to_bytes(4, "big"),
         b"\0\0\0\2[]",
         b"\0\0\0\1{",
         b"\0\0\0\3\xff\xff\xff",
@@ -100,6 +101,6 @@ def test_what_is_no_frame_is_refused(data):
 
 @pytest.mark.parametrize(("kind", "value"), [("Enqueue", b"{}"), ("Done", b"[]"), ("Held", b'{"step":0}')])
 def test_what_is_no_outcome_is_refused(kind, value):
-    said = frames.Said(kind, msgspec.Raw(value))
+    tagged = frames.TaggedValue(kind, msgspec.Raw(value))
     with pytest.raises(frames.BadFrame):
-        frames.settlement(LEASE, frames.Settled(said, (), 0))
+        frames.settlement(LEASE, frames.Settled(tagged, (), 0))

@@ -12,10 +12,10 @@ from packhorse.errors import (
     InvalidTime,
     PayloadTooLarge,
 )
-from packhorse.model import caps
-from packhorse.model.job import NewJob, State, Unique, Until, failure
+from packhorse.model import limits
+from packhorse.model.job import NewJob, State, UniqueKey, Until, failure
 from packhorse.model.page import Filter
-from tests.making import WORKER
+from tests.factories import WORKER
 
 
 def test_done_dead_and_cancelled_are_the_ends():
@@ -34,18 +34,18 @@ def test_a_new_job_has_an_id_of_its_own():
         ({"id": b"short"}, InvalidId),
         ({"parent": b"short"}, InvalidId),
         ({"payload": b"\xff"}, InvalidArguments),
-        ({"payload": b"x" * (caps.PAYLOAD + 1)}, PayloadTooLarge),
-        ({"headers": b"x" * (caps.HEADERS + 1)}, PayloadTooLarge),
+        ({"payload": b"x" * (limits.PAYLOAD + 1)}, PayloadTooLarge),
+        ({"headers": b"x" * (limits.HEADERS + 1)}, PayloadTooLarge),
         ({"priority": -1}, InvalidOption),
         ({"priority": 8192}, InvalidOption),
         ({"delay": -1}, InvalidTime),
         ({"delay": 0.5}, InvalidTime),
-        ({"at": caps.LATEST + 1}, InvalidTime),
+        ({"at": limits.MAX_TIME_US + 1}, InvalidTime),
         ({"lane": ""}, InvalidName),
         ({"lane": "a", "lane_limit": 0}, InvalidOption),
-        ({"lane": "a", "lane_limit": caps.LANE_LIMIT + 1}, InvalidOption),
+        ({"lane": "a", "lane_limit": limits.LANE_LIMIT + 1}, InvalidOption),
         ({"children": -1}, InvalidOption),
-        ({"children": caps.CHILDREN + 1}, InvalidOption),
+        ({"children": limits.CHILDREN + 1}, InvalidOption),
         ({"tenant": "\0"}, InvalidName),
     ],
 )
@@ -55,13 +55,13 @@ def test_options_outside_their_range_are_refused(option, error):
 
 
 def test_a_unique_window_has_a_length_and_the_other_scopes_have_none():
-    assert Unique("k", Until.WINDOW, 1).window == 1
-    assert Unique("k").until is Until.FINISHED
+    assert UniqueKey("k", Until.WINDOW, 1).window == 1
+    assert UniqueKey("k").until is Until.FINISHED
     for until, window in ((Until.WINDOW, 0), (Until.STARTED, 1), (Until.FINISHED, 1)):
         with pytest.raises(InvalidOption):
-            Unique("k", until, window)
+            UniqueKey("k", until, window)
     with pytest.raises(InvalidName):
-        Unique("")
+        UniqueKey("")
 
 
 texts = st.text(st.characters(), max_size=50)
@@ -76,14 +76,14 @@ def test_a_failure_can_be_stored_whatever_its_texts(kind, message, trace):
 
 @pytest.mark.parametrize("letter", ["x", "ü", "🐴", "\ud800", "\0"])
 def test_the_texts_of_a_failure_fit_their_caps(letter):
-    made = failure(letter * 300, letter * caps.MESSAGE, letter * caps.TRACEBACK)
-    assert len(made.type.encode()) <= caps.NAME
-    assert len(made.message.encode()) <= caps.MESSAGE
-    assert len(made.traceback.encode()) <= caps.TRACEBACK
+    made = failure(letter * 300, letter * limits.MESSAGE, letter * limits.TRACEBACK)
+    assert len(made.type.encode()) <= limits.NAME
+    assert len(made.message.encode()) <= limits.MESSAGE
+    assert len(made.traceback.encode()) <= limits.TRACEBACK
 
 
 def test_a_long_traceback_loses_its_middle():
-    made = failure("E", "", "first\n" + "x\n" * caps.TRACEBACK + "last")
+    made = failure("E", "", "first\n" + "x\n" * limits.TRACEBACK + "last")
     assert made.traceback.startswith("first\n")
     assert made.traceback.endswith("last")
     assert "\n...\n" in made.traceback
@@ -93,21 +93,21 @@ def test_a_filter_fits_what_it_names(some_job):
     assert Filter().fits(some_job)
     for name, value in (
         ("queue", some_job.queue), ("state", some_job.state), ("task", some_job.task), ("lane", some_job.lane),
-        ("tenant", some_job.tenant), ("parent", some_job.parent), ("born_since", some_job.born),
+        ("tenant", some_job.tenant), ("parent", some_job.parent), ("enqueued_since", some_job.enqueued_at),
     ):  # fmt: skip
         assert Filter(**{name: value}).fits(some_job), name
     for name, value in (
         ("queue", "other"), ("state", State.DONE), ("task", "other"), ("lane", "other"), ("tenant", "other"),
-        ("parent", bytes(16)), ("born_since", some_job.born + 1), ("reason", "lane"),
+        ("parent", bytes(16)), ("enqueued_since", some_job.enqueued_at + 1), ("reason", "lane"),
     ):  # fmt: skip
         assert not Filter(**{name: value}).fits(some_job), name
 
 
 @pytest.fixture
 def some_job():
-    from packhorse.model.job import Job
+    from packhorse.model.job import StoredJob
 
-    return Job(
-        id=b"i" * 16, task="work", queue="default", payload=b"{}", headers=b"{}", priority=10, born=7,
+    return StoredJob(
+        id=b"i" * 16, task="work", queue="default", payload=b"{}", headers=b"{}", priority=10, enqueued_at=7,
         state=State.READY, since=7, lane="lane", tenant="tenant", parent=WORKER,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from packhorse.engine.judge import MOST_ASKED, Cause
 from packhorse.engine.policy import Policy
-from packhorse.engine.signals import Cancel, Retry, Snooze
+from packhorse.engine.signals import Cancel, Fail, Retry, Snooze
 from packhorse.errors import (
     BadSignature,
     InvalidArguments,
@@ -17,7 +17,7 @@ from packhorse.errors import (
     TooManyEffects,
     UndecodablePayload,
 )
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.backoff import constant, exponential
 from packhorse.model.outcome import Again, Cancelled
 from packhorse.model.reason import DeadReason
@@ -100,7 +100,7 @@ def test_chance_spreads_the_delay():
 
 def test_a_delay_beyond_what_stores_take_is_cut():
     policy = Policy(attempts=1000, backoff=exponential("5000w", cap=None, jitter=1))
-    assert judged(OSError(), policy, attempt=900, chance=0.99).delay == caps.LONGEST
+    assert judged(OSError(), policy, attempt=900, chance=0.99).delay == limits.MAX_DURATION_US
 
 
 # -- what user code raises on purpose
@@ -134,11 +134,21 @@ def test_a_cancel_ends_the_job_as_cancelled(attempt):
     assert judged(Cancel(), attempt=attempt) == Cancelled(KEPT)
 
 
+@pytest.mark.parametrize("attempt", [1, 7])
+def test_a_fail_is_dead_now_with_its_text(attempt):
+    dead = judged(Fail("no such account"), Policy(attempts=20, keep_dead=BURIED), attempt=attempt)
+
+    assert died(dead, DeadReason.FINAL)
+    assert dead.error.message == "no such account"
+    assert judged(Fail()).error.message == ""
+
+
 def test_signals_come_before_the_rules_of_the_policy():
     policy = Policy(dead_on=(Exception,))
     assert isinstance(judged(Retry(1), policy), Again)
     assert isinstance(judged(Snooze(1), policy), Again)
     assert isinstance(judged(Cancel(), policy), Cancelled)
+    assert judged(Fail(), policy).reason is DeadReason.FINAL
 
 
 @pytest.mark.parametrize("kind", [Retry, Snooze])
@@ -154,8 +164,8 @@ def test_a_signal_without_a_proper_delay_is_an_ordinary_retry(kind, delay):
 
 def test_the_delay_of_a_signal_is_kept_within_bounds():
     far, back = Retry(), Snooze(0)
-    far.delay, back.delay = 2 * caps.LONGEST, -1
-    assert (judged(far).delay, judged(back).delay) == (caps.LONGEST, 0)
+    far.delay, back.delay = 2 * limits.MAX_DURATION_US, -1
+    assert (judged(far).delay, judged(back).delay) == (limits.MAX_DURATION_US, 0)
 
 
 # -- errors
@@ -345,8 +355,8 @@ def test_an_exception_that_cannot_be_looked_at_is_retried(kind, rules):
 
 def test_every_outcome_can_be_built_from_huge_texts():
     outcome = judged(ValueError("\0\ud800" * 1_000_000))
-    assert len(outcome.error.message.encode()) <= caps.MESSAGE
-    assert len(outcome.error.traceback.encode()) <= caps.TRACEBACK
+    assert len(outcome.error.message.encode()) <= limits.MESSAGE
+    assert len(outcome.error.traceback.encode()) <= limits.TRACEBACK
     msgspec.json.encode(outcome.error)
 
 

@@ -13,13 +13,13 @@ from packhorse.model.lease import Lease
 from packhorse.model.reason import DeadReason, WaitReason
 from packhorse.telemetry import logs
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
 SECOND = 1_000_000
 SECRET = "hunter2"
 JOB = new_id()
 LEASE = Lease(
-    id=JOB, token=b"TOKENTOKENTOKEN!", until=0, task="email:send", queue="email", priority=10, attempt=2, lost=1, born=0,
+    id=JOB, token=b"TOKENTOKENTOKEN!", until=0, task="email:send", queue="email", priority=10, attempt=2, lost=1, enqueued_at=0,
     payload=json.dumps({"password": SECRET}).encode(),
     headers=b'{"correlation_id":"c-1","tenant":"t-1","user":"u-1","auth":"hunter2"}',
 )  # fmt: skip
@@ -39,25 +39,28 @@ def log(caplog, telemetry):
 
 
 LEVELS = {
-    "DEBUG": {Name.STARTED, Name.DONE, Name.PRUNED, Name.TIDIED, Name.FIRED},
+    "DEBUG": {EventName.STARTED, EventName.DONE, EventName.PRUNED, EventName.MAINTAINED, EventName.FIRED},
     "INFO": {
-        Name.WAITING, Name.CANCELLED, Name.HANDED_BACK, Name.WORKER_STARTED, Name.WORKER_STOPPING, Name.WORKER_STOPPED,
-        Name.STORE_BACK, Name.RELEASED, Name.CHILD_RECYCLED,
+        EventName.WAITING, EventName.CANCELLED, EventName.HANDED_BACK,
+        EventName.WORKER_STARTED, EventName.WORKER_STOPPING, EventName.WORKER_STOPPED,
+        EventName.STORE_RECOVERED, EventName.RELEASED, EventName.CHILD_RECYCLED,
     },
     "WARNING": {
-        Name.AGAIN, Name.LOST, Name.LEASE_LOST, Name.ROLLED_BACK, Name.EXCHANGE_FAILED, Name.RENEWAL_FAILED,
-        Name.DUTY_FAILED, Name.OUTRANKED, Name.LOOP_BLOCKED, Name.ATTEMPT_STUCK,
+        EventName.RETRYING, EventName.LOST, EventName.LEASE_LOST, EventName.ROLLED_BACK,
+        EventName.EXCHANGE_FAILED, EventName.RENEWAL_FAILED,
+        EventName.DUTY_FAILED, EventName.DECLARATION_IGNORED, EventName.LOOP_BLOCKED, EventName.ATTEMPT_STUCK,
     },
     "ERROR": {
-        Name.DEAD, Name.SETTLEMENT_REFUSED, Name.THREAD_STUCK, Name.CHILD_DIED, Name.RUN_LATE, Name.RUN_MISSED,
+        EventName.DEAD, EventName.SETTLEMENT_REFUSED, EventName.THREAD_STUCK, EventName.CHILD_DIED,
+        EventName.RUN_LATE, EventName.RUN_MISSED,
     },
 }  # fmt: skip
 
 
 def test_every_name_has_its_level(telemetry, log):
-    for name in Name:
+    for name in EventName:
         telemetry.emit(name, error=OSError("x"))
-    assert set.union(*LEVELS.values()) == set(Name)
+    assert set.union(*LEVELS.values()) == set(EventName)
     assert {level: {r.event for r in log.records if r.levelname == level} for level in LEVELS} == LEVELS
     assert {record.name for record in log.records} == {"packhorse"}
 
@@ -67,7 +70,7 @@ def test_a_level_that_is_off_is_not_wanted(telemetry, log, level):
     log.set_level(level, "packhorse")
     order = list(LEVELS)
     wanted = set.union(*(LEVELS[each] for each in order[order.index(level) :]))
-    assert {name for name in Name if telemetry.wants(name)} == wanted
+    assert {name for name in EventName if telemetry.wants(name)} == wanted
 
 
 def test_a_level_that_is_off_costs_no_look_at_the_fields(telemetry, log):
@@ -76,43 +79,43 @@ def test_a_level_that_is_off_costs_no_look_at_the_fields(telemetry, log):
             raise AssertionError("it was looked at")
 
     log.set_level("INFO", "packhorse")
-    telemetry.emit(Name.DONE, lease=Costly())
+    telemetry.emit(EventName.DONE, lease=Costly())
     assert log.records == []
 
 
 def test_a_job_put_off_on_purpose_is_no_warning(telemetry, log):
-    telemetry.emit(Name.AGAIN, lease=LEASE, delay=5 * SECOND)
-    telemetry.emit(Name.AGAIN, lease=LEASE, delay=5 * SECOND, error=failure("OSError"))
+    telemetry.emit(EventName.RETRYING, lease=LEASE, delay=5 * SECOND)
+    telemetry.emit(EventName.RETRYING, lease=LEASE, delay=5 * SECOND, error=failure("OSError"))
     assert [record.levelname for record in log.records] == ["INFO", "WARNING"]
     log.set_level("WARNING", "packhorse")
-    telemetry.emit(Name.AGAIN, lease=LEASE, delay=5 * SECOND)
+    telemetry.emit(EventName.RETRYING, lease=LEASE, delay=5 * SECOND)
     assert len(log.records) == 2
 
 
 JOB_TAGS = f"[job {id_text(JOB)}, queue email, attempt 2]"
 LINES = [
-    (Name.STARTED, {"lease": LEASE}, f"email:send started {JOB_TAGS}"),
-    (Name.DONE, {"lease": LEASE, "duration": 1_234_567}, f"email:send done, took 1.235 s {JOB_TAGS}"),
+    (EventName.STARTED, {"lease": LEASE}, f"email:send started {JOB_TAGS}"),
+    (EventName.DONE, {"lease": LEASE, "duration": 1_234_567}, f"email:send done, took 1.235 s {JOB_TAGS}"),
     (
-        Name.AGAIN,
+        EventName.RETRYING,
         {"lease": LEASE, "duration": 0, "delay": 2 * SECOND, "error": failure("OSError", "no route\nto host")},
-        f"email:send to be run again in 2.000 s, took 0.000 s: OSError: no route to host {JOB_TAGS}",
+        f"email:send will run again in 2.000 s, took 0.000 s: OSError: no route to host {JOB_TAGS}",
     ),
     (
-        Name.DEAD,
+        EventName.DEAD,
         {"lease": LEASE, "reason": DeadReason.EXHAUSTED, "error": failure("shop.Broken")},
         f"email:send dead: exhausted: shop.Broken {JOB_TAGS}",
     ),
-    (Name.WAITING, {"lease": LEASE, "reason": WaitReason.SIGNAL}, f"email:send waiting: signal {JOB_TAGS}"),
-    (Name.LOST, {"job": JOB, "count": 2}, f"job lost, its lease ran out (count 2) [job {id_text(JOB)}]"),
-    (Name.WORKER_STARTED, {"worker": "w-1", "detail": "a, b"}, "worker started: a, b [worker w-1]"),
-    (Name.RELEASED, {"count": 3}, "waiting jobs released (count 3)"),
+    (EventName.WAITING, {"lease": LEASE, "reason": WaitReason.SIGNAL}, f"email:send waiting: signal {JOB_TAGS}"),
+    (EventName.LOST, {"job": JOB, "count": 2}, f"job lost, its lease expired (count 2) [job {id_text(JOB)}]"),
+    (EventName.WORKER_STARTED, {"worker": "w-1", "detail": "a, b"}, "worker started: a, b [worker w-1]"),
+    (EventName.RELEASED, {"count": 3}, "waiting jobs released (count 3)"),
     (
-        Name.DUTY_FAILED,
+        EventName.DUTY_FAILED,
         {"detail": "prune", "count": 2, "error": StoreUnavailable("gone")},
         "duty failed (count 2): prune: packhorse.errors.StoreUnavailable: gone",
     ),
-    (Name.LOOP_BLOCKED, {"lease": None, "duration": SECOND}, "held up the event loop, took 1.000 s"),
+    (EventName.LOOP_BLOCKED, {"lease": None, "duration": SECOND}, "blocked the event loop, took 1.000 s"),
 ]
 
 
@@ -124,7 +127,7 @@ def test_a_line_can_be_read_without_its_fields(telemetry, log, name, fields, lin
 
 def test_lines_of_a_kind_share_their_template(telemetry, log):
     for text in ("one", "two"):
-        telemetry.emit(Name.DEAD, lease=LEASE, error=failure("OSError", text))
+        telemetry.emit(EventName.DEAD, lease=LEASE, error=failure("OSError", text))
     assert len({record.msg for record in log.records}) == 1
 
 
@@ -135,7 +138,7 @@ def own(record):
 
 def test_a_record_carries_fields_that_are_all_its_own(telemetry, log):
     telemetry.emit(
-        Name.DEAD, lease=LEASE, duration=1_500_000, delay=500_000, reason=DeadReason.FINAL, error=OSError("x"),
+        EventName.DEAD, lease=LEASE, duration=1_500_000, delay=500_000, reason=DeadReason.FINAL, error=OSError("x"),
         worker="w-1", count=3, detail="d",
     )  # fmt: skip
     [record] = log.records
@@ -148,13 +151,13 @@ def test_a_record_carries_fields_that_are_all_its_own(telemetry, log):
 
 
 def test_a_chain_of_work_that_nobody_named_is_called_like_the_job_it_begins_with(telemetry, log):
-    telemetry.emit(Name.DONE, lease=msgspec.structs.replace(LEASE, headers=b"{}"))
+    telemetry.emit(EventName.DONE, lease=msgspec.structs.replace(LEASE, headers=b"{}"))
     assert own(log.records[0])["correlation_id"] == id_text(JOB)
 
 
 @pytest.mark.parametrize("headers", [b"[]", b"~1s:x", b'{"correlation_id":5}', b"\xff", b""])
 def test_headers_that_cannot_be_read_are_no_trouble(telemetry, log, headers):
-    telemetry.emit(Name.DONE, lease=msgspec.structs.replace(LEASE, headers=headers))
+    telemetry.emit(EventName.DONE, lease=msgspec.structs.replace(LEASE, headers=headers))
     assert own(log.records[0])["event"] == "done"
     assert "correlation_id" not in own(log.records[0])
 
@@ -169,13 +172,13 @@ def test_fields_of_the_users_own_record_factory_do_not_get_in_the_way(telemetry,
 
     logging.setLogRecordFactory(factory)
     try:
-        telemetry.emit(Name.DEAD, lease=LEASE)
+        telemetry.emit(EventName.DEAD, lease=LEASE)
     finally:
         logging.setLogRecordFactory(usual)
     assert (log.records[0].correlation_id, log.records[0].task) == ("c-1", "email:send")
 
 
-@pytest.mark.parametrize("name", Name)
+@pytest.mark.parametrize("name", EventName)
 def test_nothing_of_what_a_job_carries_leaks(telemetry, log, name):
     quoting = type("ValidationError", (ValueError,), {})(f"bad value {SECRET}")
     telemetry.emit(name, lease=LEASE, error=quoting, payload=SECRET, result=SECRET, args=(SECRET,))
@@ -196,6 +199,11 @@ def test_nothing_of_what_a_job_carries_leaks(telemetry, log, name):
         ("postgresql://me:hunter2@host/db", "postgresql://***@host/db"),
         ("https://hunter2@github.com", "https://***@github.com"),
         ("amqp://me:hun@ter/2@host", "amqp://***@host"),
+        ("postgresql://me:hun ter2@host/db", "postgresql://***@host/db"),
+        ("postgresql:me:hunter2@host/db", "postgresql:***@host/db"),
+        ("redis:me:hun ter2@host", "redis:***@host"),
+        ("postgresql://host:5432/db is away (a@b)", "postgresql://host:5432/db is away (a@b)"),
+        ("see https://[::1]:80/x: a@b", "see https://[::1]:80/x: a@b"),
         ("host=db password=hunter2 user=me", "host=db password=*** user=me"),
         ("GET https://api/x?api_key=hunter2", "GET https://api/x?api_key=***"),
         ("PASSWORD=hunter2", "PASSWORD=***"),
@@ -204,27 +212,27 @@ def test_nothing_of_what_a_job_carries_leaks(telemetry, log, name):
     ],
 )
 def test_secrets_in_messages_are_covered(telemetry, log, text, shown):
-    telemetry.emit(Name.DEAD, lease=LEASE, error=OSError(text))
-    telemetry.emit(Name.CANCELLED, lease=LEASE, reason=text)
+    telemetry.emit(EventName.DEAD, lease=LEASE, error=OSError(text))
+    telemetry.emit(EventName.CANCELLED, lease=LEASE, reason=text)
     assert f"OSError: {shown} [" in log.messages[0]
     assert f"cancelled: {shown} [" in log.messages[1]
 
 
 def test_long_messages_are_cut_and_hide_their_secrets_too(telemetry, log):
-    telemetry.emit(Name.DEAD, error=OSError("word " * 5000))
-    telemetry.emit(Name.DEAD, error=OSError("x redis://:" + "p" * 5000 + "@host"))
-    telemetry.emit(Name.DEAD, error=OSError("://" * 100_000))
+    telemetry.emit(EventName.DEAD, error=OSError("word " * 5000))
+    telemetry.emit(EventName.DEAD, error=OSError("x redis://:" + "p" * 5000 + "@host"))
+    telemetry.emit(EventName.DEAD, error=OSError("://" * 100_000))
     assert all(len(message) < 600 for message in log.messages)
     assert "ppp" not in log.messages[1]
 
 
-def test_an_error_that_cannot_be_told_is_logged_all_the_same(telemetry, log):
+def test_an_error_that_cannot_be_read_is_logged_all_the_same(telemetry, log):
     class Mute(Exception):
         def __str__(self):
             raise RuntimeError
 
-    telemetry.emit(Name.EXCHANGE_FAILED, error=Mute())
-    assert "Mute: (its text cannot be told: RuntimeError)" in log.messages[0]
+    telemetry.emit(EventName.EXCHANGE_FAILED, error=Mute())
+    assert "Mute: (its text cannot be read: RuntimeError)" in log.messages[0]
 
 
 def test_the_library_adds_no_handlers():
@@ -235,9 +243,18 @@ def test_the_library_adds_no_handlers():
 
 def test_what_a_terminal_would_take_for_a_command_is_quoted(log, telemetry):
     error = failure("Broken\x1b[2J", "no user \x1b]0;title\x07\x9b31m")
-    telemetry.emit(Name.DEAD, lease=LEASE, reason=DeadReason.FINAL, error=error, detail="a\x1bb", worker="w\x1b")
+    telemetry.emit(EventName.DEAD, lease=LEASE, reason=DeadReason.FINAL, error=error, detail="a\x1bb", worker="w\x1b")
 
     [record] = log.records
     assert record.getMessage().isprintable()
     assert r"no user \x1b]0;title\x07\x9b31m" in record.getMessage()
     assert record.error_type == r"Broken\x1b[2J"
+
+
+def test_names_that_other_programs_gave_a_job_are_quoted_too(log, telemetry):
+    lease = msgspec.structs.replace(LEASE, task="send\x9b2J", queue="email\u202e")
+    telemetry.emit(EventName.STARTED, lease=lease)
+
+    [record] = log.records
+    assert record.getMessage().isprintable()
+    assert (record.task, record.queue) == (r"send\x9b2J", r"email\u202e")

@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from packhorse.errors import SchemaMismatch
-from packhorse.stores.sql.migrate import Migration, check, migrations, pending
+from packhorse.stores.sql.migrate import Migration, TakenStep, check, migration, migrations, newer, pending
 
 FIRST, SECOND, THIRD = (Migration(name, "", f"sum of {name}") for name in ("0001_a", "0002_b", "0003_c"))
 KNOWN = (FIRST, SECOND, THIRD)
 
 
-def taken(*steps: Migration) -> dict[str, str]:
-    return {step.name: step.checksum for step in steps}
+def taken(*steps: Migration) -> dict[str, TakenStep]:
+    return {step.name: TakenStep(step.checksum, step.compatible) for step in steps}
 
 
 @pytest.fixture
@@ -41,12 +41,40 @@ def test_steps_taken_are_not_taken_again():
 
 def test_a_layout_of_a_newer_release_is_refused():
     with pytest.raises(SchemaMismatch, match="0004_d"):
-        pending(KNOWN, taken(*KNOWN) | {"0004_d": "?"})
+        pending(KNOWN, taken(*KNOWN) | {"0004_d": TakenStep("?")})
+
+
+def test_a_layout_with_compatible_steps_of_a_newer_release_is_accepted():
+    there = taken(*KNOWN) | {"0004_d": TakenStep("?", compatible=True)}
+
+    check(KNOWN, there)
+    assert newer(KNOWN, there) == ["0004_d"]
+
+
+def test_one_step_that_is_not_compatible_is_refused_among_others_that_are():
+    there = taken(*KNOWN) | {"0004_d": TakenStep("?"), "0005_e": TakenStep("?", compatible=True)}
+
+    with pytest.raises(SchemaMismatch, match="0004_d"):
+        check(KNOWN, there)
+
+
+def test_steps_of_ours_are_still_to_take_beside_compatible_ones_of_a_newer_release():
+    there = taken(FIRST, SECOND) | {"0004_d": TakenStep("?", compatible=True)}
+
+    assert pending(KNOWN, there) == (THIRD,)
+
+
+@pytest.mark.parametrize(
+    ("header", "compatible"),
+    [("-- compatible: yes", True), ("-- compatible: no", False), ("", False), ("-- compatible: perhaps", False)],
+)
+def test_the_header_of_a_step_says_whether_it_is_compatible(header, compatible):
+    assert migration("0001_a", f"{header}\nselect 1;", "select 1;").compatible is compatible
 
 
 def test_a_step_changed_after_it_was_taken_is_refused():
     with pytest.raises(SchemaMismatch, match="0002_b"):
-        pending(KNOWN, taken(FIRST) | {SECOND.name: "another sum"})
+        pending(KNOWN, taken(FIRST) | {SECOND.name: TakenStep("another sum")})
 
 
 def test_a_complete_layout_is_accepted():

@@ -1,4 +1,4 @@
-"""Addresses lead to stores; what is missing or wrong is said without secrets."""
+"""Addresses lead to stores; what is missing or wrong is reported without secrets."""
 
 import sys
 

@@ -10,9 +10,9 @@ from packhorse.errors import (
     InvalidTime,
     PayloadTooLarge,
 )
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.effect import Publish, Put
-from packhorse.model.job import Keep
+from packhorse.model.job import Retention
 from packhorse.model.outcome import Again, Done, Held, On, Wait
 from packhorse.model.reason import WaitReason
 
@@ -35,7 +35,7 @@ def test_only_the_store_puts_a_job_behind_its_lane():
 
 def test_waiting_for_children_names_how_many():
     assert Wait(WaitReason.CHILDREN, children=3).children == 3
-    for wrong in ({}, {"children": -1}, {"children": 1, "on": On("k", "a")}, {"children": caps.CHILDREN + 1}):
+    for wrong in ({}, {"children": -1}, {"children": 1, "on": On("k", "a")}, {"children": limits.CHILDREN + 1}):
         with pytest.raises(InvalidOption):
             Wait(WaitReason.CHILDREN, **wrong)
 
@@ -53,7 +53,7 @@ def test_a_record_that_no_store_may_hold_is_not_waited_for(kind, key):
         On(kind, key)
 
 
-@pytest.mark.parametrize("detail", ["a\0b", "x" * (caps.DETAIL + 1), "\ud800"])
+@pytest.mark.parametrize("detail", ["a\0b", "x" * (limits.DETAIL + 1), "\ud800"])
 def test_a_detail_that_no_store_may_hold_is_refused(detail):
     with pytest.raises(InvalidInput):
         Wait(WaitReason.LIMIT, detail=detail)
@@ -66,7 +66,7 @@ def test_steps_are_counted_from_one(step):
         Held(step)
 
 
-@pytest.mark.parametrize("delay", [-1, 1.5, caps.LONGEST + 1, None])
+@pytest.mark.parametrize("delay", [-1, 1.5, limits.MAX_DURATION_US + 1, None])
 def test_a_delay_is_a_span(delay):
     with pytest.raises(InvalidTime):
         Again(delay)
@@ -78,16 +78,16 @@ def test_a_result_is_text_up_to_its_cap():
     with pytest.raises(InvalidArguments):
         Done(b"\xff")
     with pytest.raises(PayloadTooLarge):
-        Done(b"x" * (caps.RESULT + 1))
+        Done(b"x" * (limits.RESULT + 1))
 
 
 @pytest.mark.parametrize(
     ("count", "age", "error"), [(-1, 0, InvalidOption), (0, -1, InvalidTime), (1.5, 0, InvalidOption)]
 )
 def test_a_keep_has_a_count_and_an_age(count, age, error):
-    assert Keep(0, 0) == Keep(0, 0)
+    assert Retention(0, 0) == Retention(0, 0)
     with pytest.raises(error):
-        Keep(count, age)
+        Retention(count, age)
 
 
 def test_a_put_names_a_record_by_valid_names_and_moments():
@@ -99,7 +99,7 @@ def test_a_put_names_a_record_by_valid_names_and_moments():
         ({"expect": -1}, InvalidOption),
         ({"expect": 2**53 + 1}, InvalidOption),
         ({"due": -1}, InvalidTime),
-        ({"expires": caps.LATEST + 1}, InvalidTime),
+        ({"expires": limits.MAX_TIME_US + 1}, InvalidTime),
     ):
         with pytest.raises(error):
             Put(**({"kind": "k", "key": "a", "value": b"1"} | wrong))

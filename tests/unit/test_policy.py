@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from packhorse.engine.policy import Policy
-from packhorse.engine.signals import Cancel, Retry, Snooze
+from packhorse.engine.signals import Cancel, Fail, Retry, Snooze
 from packhorse.errors import InvalidOption, InvalidTime, PackhorseError
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.model.backoff import exponential
-from packhorse.model.chance import SYSTEM_CHANCE
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE
+from packhorse.model.randomness import SYSTEM_RANDOMNESS
 
-SECOND = caps.SECOND
+SECOND = limits.SECOND
 
 
 def test_the_defaults_are_those_of_the_book():
@@ -87,7 +87,8 @@ def test_a_delay_that_is_none_is_refused(kind, delay):
 
 
 @pytest.mark.parametrize(
-    "signal", [Retry(), Retry("20s"), Retry(delay=2.5), Snooze(delay="5m"), Cancel(), Cancel(why="because")]
+    "signal",
+    [Retry(), Retry("20s"), Retry(delay=2.5), Snooze(delay="5m"), Cancel(), Cancel(why="because"), Fail(), Fail("no")],
 )
 def test_signals_survive_pickling(signal):
     again = pickle.loads(pickle.dumps(signal))
@@ -104,6 +105,6 @@ def test_signals_are_plain_exceptions():
 
 
 def test_chance_is_a_share():
-    drawn = {SYSTEM_CHANCE() for _ in range(1000)}
+    drawn = {SYSTEM_RANDOMNESS() for _ in range(1000)}
     assert len(drawn) > 900
     assert all(0 <= number < 1 for number in drawn)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from packhorse.model import caps
+from packhorse.model import limits
 from packhorse.stores.sql.prefix import between
 
 LAST = "\U0010ffff"
 KEYS = sorted(
-    ["a", "a!", "ab", "ab\ud7ff", "ab\ue000", f"ab{LAST}", f"ab{LAST}{LAST}", "ac", "b", LAST, LAST * (caps.KEY // 4)]
+    ["a", "a!", "ab", "ab\ud7ff", "ab\ue000", f"ab{LAST}", f"ab{LAST}{LAST}", "ac", "b", LAST, LAST * (limits.KEY // 4)]
 )
 
 

@@ -1,47 +1,110 @@
-"""What a Redis script gets of the prelude."""
+"""What a Redis script gets of the prelude, and that headers name what is used."""
 
-from packhorse.stores.redis.prelude import Prelude
-from packhorse.stores.redis.scripts import shipped
+import re
+from collections.abc import Iterable
+from importlib.resources import files
 
-FIRST = """-- gives: near far stored
-local far_away = 'a near thing'
-function near() return 1 end
-function far() return far_away end
+import pytest
+
+from packhorse.stores.redis.prelude import Part, Prelude, header, parts_of
+from packhorse.stores.redis.scripts import PRELUDE, shipped
+
+FOLDER = files("packhorse.stores.redis") / "lua"
+FIRST = """What stands before the parts is for readers alone.
+-- part: near
+-- gives: near
+local way = 1
+function near() return way end
+-- part: far
+-- gives: far
+-- needs: near
+function far() return near() + way end
+-- part: stored
+-- gives: stored
 stored = {}
-stored[1] = near
 """
-SECOND = """-- gives: both
-local function near_enough() return near() end
-function both()
-  return near_enough(), 1
-end
+SECOND = """-- part: both
+-- gives: both
+-- needs: far
+-- needs: near
+function both() return near() + far() end
 """
 
 
-def test_a_verb_gets_what_it_uses_and_what_that_uses():
-    text = Prelude([FIRST, SECOND]).for_verb("return both()")
+def test_a_script_gets_the_parts_it_needs_and_those_that_these_need_in_the_order_of_the_files():
+    text = Prelude([FIRST, SECOND]).for_script(["both"])
 
-    assert "function near()" in text
-    assert "function near_enough()" in text
-    assert "far" not in text
-
-
-def test_a_word_in_a_text_a_comment_or_behind_a_dot_is_no_use_of_a_name():
-    assert Prelude([FIRST, SECOND]).for_verb("return 'both', it.near -- far") == ""
+    assert "for readers" not in text
+    assert "local near, far;" in text
+    assert text.index("function near()") < text.index("function far()") < text.index("function both()")
+    assert "stored" not in text
 
 
-def test_a_statement_that_makes_no_name_goes_with_the_one_before_it():
-    text = Prelude([FIRST]).for_verb("return stored")
-
-    assert "stored[1] = near" in text
-    assert "function near()" in text
+def test_a_script_that_needs_nothing_gets_nothing():
+    assert Prelude([FIRST, SECOND]).for_script([]) == ""
 
 
-def test_what_a_part_keeps_for_itself_is_not_seen_by_others():
-    assert Prelude([FIRST, SECOND]).for_verb("return far_away or near_enough") == ""
-
-
-def test_a_short_verb_is_not_given_the_way_of_jobs_through_places_and_ends():
+def test_a_short_script_is_not_given_what_moves_and_ends_jobs():
     assert "function conclude(" in shipped()["renew"].text
-    assert "function finish(" not in shipped()["renew"].text
-    assert "function finish(" in shipped()["exchange"].text
+    assert "function end_job(" not in shipped()["renew"].text
+    assert "function end_job(" in shipped()["exchange"].text
+
+
+# -- headers against words
+
+SKIPPED = re.compile(r"--.*$|'(?:[^'\\]|\\.)*'", re.MULTILINE)
+WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*\b(?! =(?!=))")  # what is only assigned is not used
+MADE = re.compile(r"^(?:local )?(?:function (\w+)\(|(?!end\b)(\w+(?:, \w+)*)(?: =| --|$))", re.MULTILINE)
+PARTS = [parts_of((FOLDER / "prelude" / f"{name}.lua").read_text(encoding="utf-8")) for name in PRELUDE]
+SCRIPTS = [
+    path
+    for folder in (FOLDER, FOLDER / "plain", FOLDER.joinpath("..", "migrations"))
+    for path in folder.iterdir()
+    if path.name.endswith(".lua")
+]
+
+
+def words(text: str) -> set[str]:
+    return set(WORD.findall(SKIPPED.sub("", text)))
+
+
+def made(part: Part) -> set[str]:
+    code = SKIPPED.sub("", part.text)
+    return {name for function, names in MADE.findall(code) for name in (function, *names.split(", ")) if name}
+
+
+def needs(text: str, seen: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
+    """The parts of which this text uses a name."""
+    used = words(text)
+    return {part for part, names in seen if used & set(names)}
+
+
+@pytest.mark.parametrize("number", range(len(PARTS)), ids=PRELUDE)
+def test_each_part_names_what_it_gives_and_needs(number):
+    others = [(part.name, part.gives) for file in PARTS if file is not PARTS[number] for part in file]
+    for part in PARTS[number]:
+        seen = [(other.name, made(other)) for other in PARTS[number] if other is not part]
+
+        assert set(part.gives) <= made(part), part.name
+        assert set(part.needs) == needs(part.text, [*others, *seen]), part.name
+
+
+@pytest.mark.parametrize("parts", PARTS, ids=PRELUDE)
+def test_locals_of_a_part_are_used_in_no_part_before_it(parts):
+    for number, part in enumerate(parts):
+        own = made(part) - set(part.gives)
+
+        assert not [before.name for before in parts[:number] if own & words(before.text) - made(before)], part.name
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_each_script_names_what_it_needs(path):
+    text = path.read_text(encoding="utf-8")
+
+    assert set(header(text, "needs")) == needs(text, [(part.name, part.gives) for file in PARTS for part in file])
+
+
+def test_no_name_is_given_twice():
+    names = [name for file in PARTS for part in file for name in (part.name, *(set(part.gives) - {part.name}))]
+
+    assert sorted(set(names)) == sorted(names)

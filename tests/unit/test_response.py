@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from packhorse.engine.policy import Policy
-from packhorse.engine.response import LONGEST_WAIT, retry_after, status
+from packhorse.engine.response import MAX_WAIT_US, retry_after, status
 from packhorse.model.outcome import Again, Dead
 from tests.judging import BURIED, EXACT, SECOND, died, judged, retried
 
@@ -92,7 +92,7 @@ def test_the_name_of_the_header_has_no_case(name):
     ("value", "expected"),
     [
         ("0", 0), ("20", 20 * SECOND), (" 20 ", 20 * SECOND), (b"20", 20 * SECOND), (20, 20 * SECOND),
-        ("1.5", 1_500_000), ("86400", LONGEST_WAIT), ("86401", LONGEST_WAIT), ("9" * 400, LONGEST_WAIT),
+        ("1.5", 1_500_000), ("86400", MAX_WAIT_US), ("86401", MAX_WAIT_US), ("9" * 400, MAX_WAIT_US),
         ("-1", None), ("soon", None), ("", None), ("1e3", None), ("nan", None), ("inf", None), ("٣", None),
         (None, None), ([20], None),
     ],
@@ -118,7 +118,7 @@ def test_a_date_alone_counts_from_now():
 @pytest.mark.parametrize(
     ("date", "expected"),
     [
-        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WAIT),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_WAIT_US),
         ("Sun, 06 Nov 1994 12:00:30 -0000", 30 * SECOND),
         ("Sun, 06 Nov 1994 13:00:30 +0100", 30 * SECOND),
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0),

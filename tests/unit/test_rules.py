@@ -12,7 +12,7 @@ from cronsim import CronSim
 
 from packhorse.errors import InvalidSchedule, InvalidTime
 from packhorse.model.cron import Cron, cron
-from packhorse.model.rule import LAST, before, every, latest, ticks, upcoming
+from packhorse.model.rule import LAST_TICK, before, every, latest, ticks, upcoming
 from packhorse.schedules.schedule import names
 
 
@@ -120,7 +120,7 @@ def test_asked_from_any_moment_the_next_tick_is_the_same(zone, text):
 )
 def test_ticks_are_those_of_the_library_that_reads_the_expression(text):
     begin = datetime(2026, 1, 1, 3, 4, 5, tzinfo=UTC)
-    theirs = [tick for tick in islice(CronSim(text, begin), 200) if tick <= LAST]
+    theirs = [tick for tick in islice(CronSim(text, begin), 200) if tick <= LAST_TICK]
     assert list(islice(upcoming(cron(text), begin), 200)) == theirs
 
 
@@ -131,11 +131,11 @@ def test_the_zone_of_the_host_changes_nothing():
         "print(cron('0 2 * * *').after(datetime(2026, 1, 1, tzinfo=UTC)), cron('@daily', tz='Europe/Paris')"
         ".after(datetime(2026, 1, 1, tzinfo=UTC)))"
     )
-    said = {
+    given = {
         subprocess.run([sys.executable, "-c", program], env={"TZ": zone}, capture_output=True, check=True).stdout
         for zone in ("Asia/Tokyo", "America/New_York", "UTC")
     }
-    assert said == {b"2026-01-01 02:00:00+00:00 2026-01-01 23:00:00+00:00\n"}
+    assert given == {b"2026-01-01 02:00:00+00:00 2026-01-01 23:00:00+00:00\n"}
 
 
 @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ def test_fields_by_name(fields, text):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("0 0 30 2 *", "no day ever fits"),
-        ("0 0 31 4,6 *", "no day ever fits"),
-        ("61 * * * *", "'minute' is not understood"),
+        ("0 0 30 2 *", "no day ever matches"),
+        ("0 0 31 4,6 *", "no day ever matches"),
+        ("61 * * * *", "'minute' is invalid"),
         ("* * *", "five nor six fields"),
         ("@reboot", "five nor six fields"),
         ("", "five nor six fields"),
-        ("0 0 ? * *", "'day-of-month' is not understood"),
+        ("0 0 ? * *", "'day-of-month' is invalid"),
     ],
 )
 def test_an_expression_that_means_nothing_is_refused_when_declared(text, why):
@@ -215,9 +215,9 @@ def test_an_interval_is_counted_from_1970_or_from_its_start():
 
 @pytest.mark.parametrize("field", ["1 2", "", " ", "1,2 3"])
 def test_a_field_with_a_blank_is_refused(field):
-    with pytest.raises(InvalidSchedule, match="no blanks"):
+    with pytest.raises(InvalidSchedule, match="no spaces"):
         cron(hour=field)
-    with pytest.raises(InvalidSchedule, match="no blanks"):
+    with pytest.raises(InvalidSchedule, match="no spaces"):
         cron(minute=field, hour=3)
 
 
@@ -304,7 +304,7 @@ def test_before_its_first_tick_there_is_none():
     assert before(every("1h", start=at("2026-01-01T00:10")), at("2025-01-01T00:10")) is None
 
 
-def test_rules_that_read_alike_are_told_apart_by_their_zones():
+def test_rules_that_read_alike_are_distinguished_by_their_zones():
     rules = [cron("@daily", tz="Europe/Paris"), cron("@daily"), cron("@hourly")]
     assert names("report", rules) == ["report @daily Europe/Paris", "report @daily UTC", "report @hourly"]
     with pytest.raises(InvalidSchedule, match="same rule twice"):

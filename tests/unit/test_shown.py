@@ -4,12 +4,12 @@ import traceback
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from packhorse import App
-from packhorse.cli.frame import trouble
-from packhorse.cli.target import Target
+from packhorse.cli.command import cli_error
+from packhorse.cli.target import CliTarget
 from packhorse.errors import PackhorseError, StoreUnavailable
 from packhorse.stores import open_store
 from packhorse.stores.url import shown
@@ -26,6 +26,7 @@ passwords = st.tuples(st.text(max_size=4), st.text(max_size=4)).map(SECRET.join)
 
 
 @pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=25)  # for each form; the traps that are known stand below
 @given(password=passwords)
 @example("HUNTER2/x")
 @example("x/HUNTER2")
@@ -37,11 +38,11 @@ passwords = st.tuples(st.text(max_size=4), st.text(max_size=4)).map(SECRET.join)
 @example("\u2100HUNTER2")
 @example("a/HUNTER2,b")
 def test_no_password_is_shown_in_a_line_an_error_or_a_repr(form: str, password: str):
-    for said in (password, quote(password, safe=""), quote(quote(password, safe=""), safe="")):
-        url = form.format(said)
-        texts = [shown(url), repr(Target(url=url))]
+    for secret in (password, quote(password, safe=""), quote(quote(password, safe=""), safe="")):
+        url = form.format(secret)
+        texts = [shown(url), repr(CliTarget(url=url))]
         try:
-            texts.append(str(trouble(StoreUnavailable("away"), url)))
+            texts.append(str(cli_error(StoreUnavailable("away"), url)))
             store = open_store(url)
             texts += [repr(store), repr(getattr(store, "_address", "")), repr(App(url))]
         except PackhorseError as error:

@@ -1,4 +1,4 @@
-"""What happened, said once to whoever listens."""
+"""Events and their subscribers."""
 
 import asyncio
 import functools
@@ -12,7 +12,7 @@ import pytest
 from packhorse.errors import InvalidOption
 from packhorse.telemetry import logs
 from packhorse.telemetry.emit import Telemetry
-from packhorse.telemetry.names import Name
+from packhorse.telemetry.names import EventName
 
 
 @pytest.fixture
@@ -21,74 +21,74 @@ def telemetry():
 
 
 @pytest.fixture
-def heard(telemetry):
-    said: list[tuple[Name, dict]] = []
-    telemetry.on(lambda name, fields: said.append((name, dict(fields))))
-    return said
+def received(telemetry):
+    emitted: list[tuple[EventName, dict]] = []
+    telemetry.on(lambda name, fields: emitted.append((name, dict(fields))))
+    return emitted
 
 
 def test_subscribers_hear_what_they_asked_for_in_order(telemetry):
     some, every = [], []
-    telemetry.on(lambda name, fields: some.append(name), Name.DONE, "dead")
+    telemetry.on(lambda name, fields: some.append(name), EventName.DONE, "dead")
     telemetry.on(lambda name, fields: every.append(name))
-    for name in Name:
+    for name in EventName:
         telemetry.emit(name)
 
-    assert some == [Name.DONE, Name.DEAD]
-    assert every == list(Name)
+    assert some == [EventName.DONE, EventName.DEAD]
+    assert every == list(EventName)
 
 
-def test_fields_arrive_as_given(telemetry, heard):
-    telemetry.emit(Name.DONE, count=2, name="own", duration=5)
-    assert heard == [(Name.DONE, {"count": 2, "name": "own", "duration": 5})]
+def test_fields_arrive_as_given(telemetry, received):
+    telemetry.emit(EventName.DONE, count=2, name="own", duration=5)
+    assert received == [(EventName.DONE, {"count": 2, "name": "own", "duration": 5})]
 
 
 def test_a_subscriber_cannot_change_what_the_next_one_hears(telemetry):
     def meddle(name, fields):
         fields["duration"] = 0
 
-    heard = []
+    received = []
     telemetry.on(meddle)
-    telemetry.on(lambda name, fields: heard.append(fields["duration"]))
-    telemetry.emit(Name.DONE, duration=5)
-    assert heard == [5]
+    telemetry.on(lambda name, fields: received.append(fields["duration"]))
+    telemetry.emit(EventName.DONE, duration=5)
+    assert received == [5]
 
 
 def test_off_ends_this_subscription_only(telemetry):
-    heard: list[Name] = []
+    received: list[EventName] = []
 
     def listen(name, fields):
-        heard.append(name)
+        received.append(name)
 
-    first, second = telemetry.on(listen), telemetry.on(listen, Name.DONE)
-    telemetry.emit(Name.DONE)
-    assert len(heard) == 2
+    first, second = telemetry.on(listen), telemetry.on(listen, EventName.DONE)
+    telemetry.emit(EventName.DONE)
+    assert len(received) == 2
     first()
-    telemetry.emit(Name.DONE)
-    assert len(heard) == 3
+    telemetry.emit(EventName.DONE)
+    assert len(received) == 3
     second()
     second()
-    telemetry.emit(Name.DONE)
-    assert len(heard) == 3
+    telemetry.emit(EventName.DONE)
+    assert len(received) == 3
 
 
 def test_wants_says_whether_anyone_would_hear(telemetry):
-    assert not any(telemetry.wants(name) for name in Name)
-    off = telemetry.on(print, Name.DONE)
-    assert [name for name in Name if telemetry.wants(name)] == [Name.DONE]
+    assert not any(telemetry.wants(name) for name in EventName)
+    off = telemetry.on(print, EventName.DONE)
+    assert [name for name in EventName if telemetry.wants(name)] == [EventName.DONE]
     off()
-    assert not any(telemetry.wants(name) for name in Name)
+    assert not any(telemetry.wants(name) for name in EventName)
 
 
 def test_a_subscriber_may_pass_over_a_name_for_now(telemetry):
-    open_ears = set()
-    telemetry.on(print, when=lambda name: name in open_ears)
-    assert not telemetry.wants(Name.DONE)
-    open_ears.add(Name.DONE)
-    assert telemetry.wants(Name.DONE)
-    assert not telemetry.wants(Name.DEAD)
-    telemetry.on(print, Name.DEAD)
-    assert telemetry.wants(Name.DEAD)
+    wanted = set()
+    telemetry.on(print, when=lambda name: name in wanted)
+    assert not telemetry.wants(EventName.DONE)
+    wanted.add(EventName.DONE)
+    assert telemetry.wants(EventName.DONE)
+    assert not telemetry.wants(EventName.DEAD)
+    telemetry.on(print, EventName.DEAD)
+    assert telemetry.wants(EventName.DEAD)
 
 
 @pytest.mark.parametrize("fault", [ValueError, SystemExit, asyncio.CancelledError, GeneratorExit, RecursionError])
@@ -100,19 +100,19 @@ def test_a_failing_subscriber_harms_nobody_and_is_logged_once_a_name(telemetry, 
     telemetry.on(lambda name, fields: first.append(name))
     telemetry.on(fail)
     telemetry.on(lambda name, fields: last.append(name))
-    for name in (Name.DONE, Name.DONE, Name.DEAD, Name.DONE, Name.DEAD):
+    for name in (EventName.DONE, EventName.DONE, EventName.DEAD, EventName.DONE, EventName.DEAD):
         telemetry.emit(name)
 
-    assert first == last == [Name.DONE, Name.DONE, Name.DEAD, Name.DONE, Name.DEAD]
+    assert first == last == [EventName.DONE, EventName.DONE, EventName.DEAD, EventName.DONE, EventName.DEAD]
     assert [record.name for record in caplog.records] == ["packhorse.telemetry"] * 2
     assert ["'done'" in caplog.text, "'dead'" in caplog.text, "bad subscriber" in caplog.text] == [True] * 3
 
 
 def test_each_failing_subscriber_is_logged(telemetry, caplog):
-    telemetry.on(lambda name, fields: 1 / 0, Name.DONE)
-    telemetry.on(lambda name, fields: 1 / 0, Name.DONE)
-    telemetry.emit(Name.DONE)
-    telemetry.emit(Name.DONE)
+    telemetry.on(lambda name, fields: 1 / 0, EventName.DONE)
+    telemetry.on(lambda name, fields: 1 / 0, EventName.DONE)
+    telemetry.emit(EventName.DONE)
+    telemetry.emit(EventName.DONE)
     assert len(caplog.records) == 2
 
 
@@ -122,19 +122,19 @@ def test_an_interrupt_of_the_process_goes_through(telemetry):
 
     telemetry.on(interrupted)
     with pytest.raises(KeyboardInterrupt):
-        telemetry.emit(Name.DONE)
+        telemetry.emit(EventName.DONE)
 
 
 def test_a_failing_question_counts_as_no(telemetry, caplog):
     telemetry.on(print, when=lambda name: 1 / 0)
-    assert not telemetry.wants(Name.DONE)
-    assert not telemetry.wants(Name.DONE)
+    assert not telemetry.wants(EventName.DONE)
+    assert not telemetry.wants(EventName.DONE)
     assert len(caplog.records) == 1
     telemetry.on(print)
-    assert telemetry.wants(Name.DONE)
+    assert telemetry.wants(EventName.DONE)
 
 
-def test_failing_handlers_of_the_log_harm_nobody(telemetry, heard):
+def test_failing_handlers_of_the_log_harm_nobody(telemetry, received):
     class Broken(logging.Handler):
         def handle(self, record):
             raise RuntimeError("disk full")
@@ -143,16 +143,16 @@ def test_failing_handlers_of_the_log_harm_nobody(telemetry, heard):
     logging.getLogger("packhorse").addHandler(handler)
     try:
         logs.listen(telemetry)
-        telemetry.emit(Name.DEAD)
+        telemetry.emit(EventName.DEAD)
     finally:
         logging.getLogger("packhorse").removeHandler(handler)
-    assert len(heard) == 1
+    assert len(received) == 1
 
 
-def test_a_subscriber_that_says_the_same_again_comes_to_an_end(telemetry, heard):
-    telemetry.on(lambda name, fields: telemetry.emit(name), Name.DONE)
-    telemetry.emit(Name.DONE)
-    assert heard
+def test_a_subscriber_that_says_the_same_again_comes_to_an_end(telemetry, received):
+    telemetry.on(lambda name, fields: telemetry.emit(name), EventName.DONE)
+    telemetry.emit(EventName.DONE)
+    assert received
 
 
 async def listen_later(name, fields):
@@ -170,13 +170,13 @@ class ListensLater:
 def test_a_subscriber_that_would_never_run_is_refused(telemetry, subscriber):
     with pytest.raises(InvalidOption, match="plain function"):
         telemetry.on(subscriber)
-    assert not telemetry.wants(Name.DONE)
+    assert not telemetry.wants(EventName.DONE)
 
 
 def test_a_name_that_is_none_is_refused(telemetry):
     with pytest.raises(InvalidOption, match="started, done"):
-        telemetry.on(print, Name.DONE, "finished")
-    assert not telemetry.wants(Name.DONE)
+        telemetry.on(print, EventName.DONE, "finished")
+    assert not telemetry.wants(EventName.DONE)
 
 
 def test_subscribing_and_saying_go_together_on_many_threads(telemetry):
@@ -184,7 +184,7 @@ def test_subscribing_and_saying_go_together_on_many_threads(telemetry):
     counts = [0] * 4
     steady: list[int] = []
     faults = []
-    telemetry.on(lambda name, fields: steady.append(fields["n"]), Name.DONE)
+    telemetry.on(lambda name, fields: steady.append(fields["n"]), EventName.DONE)
     start = threading.Barrier(8)
 
     def come_and_go(me):
@@ -192,12 +192,12 @@ def test_subscribing_and_saying_go_together_on_many_threads(telemetry):
             counts[me] += 1
 
         for _ in range(100):
-            stays.append(telemetry.on(listen, Name.DEAD))
-            telemetry.on(listen, Name.DONE)()
+            stays.append(telemetry.on(listen, EventName.DEAD))
+            telemetry.on(listen, EventName.DONE)()
 
     def say():
         for n in range(500):
-            telemetry.emit(Name.DONE, n=n)
+            telemetry.emit(EventName.DONE, n=n)
 
     def guarded(call, *args):
         start.wait()
@@ -221,10 +221,10 @@ def test_subscribing_and_saying_go_together_on_many_threads(telemetry):
     assert faults == []
     assert sorted(steady) == sorted(list(range(500)) * 4)
     before = list(counts)
-    telemetry.emit(Name.DONE, n=0)
+    telemetry.emit(EventName.DONE, n=0)
     assert counts == before  # every subscription that ended has ended
-    telemetry.emit(Name.DEAD)
+    telemetry.emit(EventName.DEAD)
     assert counts == [count + 100 for count in before]  # and every other one stands
     for off in stays:
         off()
-    assert not telemetry.wants(Name.DEAD)
+    assert not telemetry.wants(EventName.DEAD)
