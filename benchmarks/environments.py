@@ -85,7 +85,7 @@ class Environment:
 
 
 def ready(script: str, pins: str, python: str) -> Environment:
-    """The environment of a side, made if it is not there or its pins have changed. Scripts of Node are told by their name."""
+    """The environment of a side, made if it is not there or its pins have changed. Scripts of Node are reported by their name."""
     listed, folder = PINS / f"{pins}.txt", HOME / "environments" / pins
     node = script.endswith("_node")
     sign = hashlib.sha256(listed.read_bytes() + (NODE if node else python).encode()).hexdigest()

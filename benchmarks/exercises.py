@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A course with what jobs do, what is said about them, and how many workers there are. The name is that of its metric.
+    """A course with what jobs do, the options of them, and how many workers there are. The name is that of its metric.
 
     ``speed`` is how fast it will be at most, beside the first exercise; 0 if only a small trial can tell. ``most`` is how
     many jobs there may be: large ones fill the store.

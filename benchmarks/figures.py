@@ -53,13 +53,13 @@ def figures(lines: Sequence[Mapping[str, Any]]) -> list[Figure]:
     for line in lines:
         if "metrics" not in line or not line["round"]:
             continue
-        for metric, told in line["metrics"].items():
+        for metric, reported in line["metrics"].items():
             if about := _about(line, metric):
-                values.setdefault(about, {})[line["round"]] = told["value"]
-                if told.get("cpu") is not None:
-                    spent.setdefault(about, {})[line["round"]] = told["cpu"]
-                if "seconds" in told:
-                    lasted.setdefault(about, {})[line["round"]] = told["seconds"]
+                values.setdefault(about, {})[line["round"]] = reported["value"]
+                if reported.get("cpu") is not None:
+                    spent.setdefault(about, {})[line["round"]] = reported["cpu"]
+                if "seconds" in reported:
+                    lasted.setdefault(about, {})[line["round"]] = reported["seconds"]
     return [
         *(Figure(*about, rounds, spent.get(about, {}), lasted.get(about, {})) for about, rounds in values.items()),
         *_gains(values),
@@ -93,6 +93,6 @@ def limits(lines: Sequence[Mapping[str, Any]]) -> list[Limit]:
     """What the stores did without a job system."""
     found: dict[tuple[str, str, str], dict[int, float]] = {}
     for line in lines:
-        for metric, told in line.get("metrics", {}).get("limits", {}).items():
-            found.setdefault((line["side"]["store"], metric, told["what"]), {})[line["round"]] = told["value"]
+        for metric, reported in line.get("metrics", {}).get("limits", {}).items():
+            found.setdefault((line["side"]["store"], metric, reported["what"]), {})[line["round"]] = reported["value"]
     return [Limit(*about, rounds) for about, rounds in found.items()]

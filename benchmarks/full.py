@@ -27,7 +27,7 @@ Speeds = Mapping[tuple[str, str], float]
 
 
 def main() -> int:
-    """Measure, print, write the page; answer 1 if Packhorse could not be measured, or the measuring failed. A peer is only told."""
+    """Measure, print, write the page; answer 1 if Packhorse could not be measured, or the measuring failed. A peer is only listed."""
     options = arguments()
     ends_on_term()
     environments.HOME.mkdir(exist_ok=True)
@@ -132,7 +132,7 @@ class Course:
         return self._take(Turn(side, exercise, 0, small(exercise, side.jobs)), SMALL) is not None
 
     def _known(self, exercise: Exercise, side: Contestant) -> bool:
-        """Whether there is something to size a trial by; what cannot be tried is told."""
+        """Whether there is something to size a trial by; what cannot be tried is reported."""
         if exercise is exercises.LIMITS or self._own(BASE, side):
             return True
         if exercise is not BASE:
@@ -175,8 +175,8 @@ class Course:
 
 def stretch(exercise: Exercise, metrics: Mapping[str, Any]) -> float:
     """How many seconds were measured of what a trial is made for; endless where jobs do not tell."""
-    told = metrics.get(exercise.name if exercise.kind is Kind.FILL else "process", {})
-    return float(told.get("seconds", inf))
+    reported = metrics.get(exercise.name if exercise.kind is Kind.FILL else "process", {})
+    return float(reported.get("seconds", inf))
 
 
 def _tested(exercise: Exercise) -> bool:
@@ -193,7 +193,11 @@ def wanted(exercise: Exercise, side: Contestant, seconds: float) -> float:
 
 
 def _values(metrics: dict[str, Any]) -> dict[str, float]:
-    return {name: told["value"] for name, told in metrics.items() if isinstance(told, dict) and "value" in told}
+    return {
+        name: reported["value"]
+        for name, reported in metrics.items()
+        if isinstance(reported, dict) and "value" in reported
+    }
 
 
 def pairs(more: Sequence[Exercise], sides: Sequence[Contestant], speed: Speeds) -> Pairs:

@@ -1,11 +1,11 @@
-"""What a machine is made of, in words that do not name it. Where the system does not tell, nothing is said."""
+"""What a machine is made of, in words that do not name it. Where the system does not tell, nothing is reported."""
 
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 
-def told(temporary: str, checkout: Path) -> dict[str, Any]:
+def described(temporary: str, checkout: Path) -> dict[str, Any]:
     """The processor, the memory, and the file systems of servers (temporary files) and of SQLite (the checkout)."""
     known = {
         "processor": _field("/proc/cpuinfo", "model name"),

@@ -60,7 +60,7 @@ def _text(lines: Lines, *, notes: bool) -> str:
             (
                 "# Performance",
                 "Every speed is a ratio within one run. Absolute figures depend on the machine and on what else it does."
-                + (f" What to make of them stands in the [notes]({NOTES})." if notes else ""),
+                + (f" How to read them: see the [notes]({NOTES})." if notes else ""),
                 "\n".join(_run(lines)),
                 "## Goals",
                 _table(table.HEAD, table.goal_rows(found)),
@@ -137,11 +137,11 @@ def _doubts(lines: Lines, found: Sequence[Figure]) -> Iterator[str]:
 
 def _rates(lines: Lines) -> dict[tuple[str, str], float]:
     """The rate of each side at half of its maximum."""
-    told: dict[tuple[str, str], list[float]] = {}
+    reported: dict[tuple[str, str], list[float]] = {}
     for line in lines:
         if line.get("round") and "rate" in line.get("metrics", {}):
-            told.setdefault((line["side"]["name"], line["side"]["store"]), []).append(line["metrics"]["rate"])
-    return {side: median(rates) for side, rates in told.items()}
+            reported.setdefault((line["side"]["name"], line["side"]["store"]), []).append(line["metrics"]["rate"])
+    return {side: median(rates) for side, rates in reported.items()}
 
 
 def _versions(lines: Lines) -> Mapping[str, str]:
@@ -247,17 +247,17 @@ def _promises(sides: Mapping[Any, Mapping[str, Any]], versions: Mapping[str, str
     for side in sides.values():
         if side["name"] != "limit":
             version = versions.get(side["pins"] or side["script"], "this commit" if side["name"] == "packhorse" else "")
-            told = (side[name] for name in ("ack", "result", "durability", "how"))
-            yield STORES[side["store"]], side["name"], version, *told
+            reported = (side[name] for name in ("ack", "result", "durability", "how"))
+            yield STORES[side["store"]], side["name"], version, *reported
 
 
 def _faults(lines: Lines) -> Iterator[str]:
-    told = [line for block in table.faults(lines) for line in block.splitlines()[1:]]
-    yield from (f"- {PATHS.sub('…', line.strip())}" for line in told)
+    reported = [line for block in table.faults(lines) for line in block.splitlines()[1:]]
+    yield from (f"- {PATHS.sub('…', line.strip())}" for line in reported)
     tried = {line.get("exercise") for line in lines}
     if left := [one.name for one in (*exercises.MORE, *exercises.OPTIONS) if one.name not in tried]:
         yield f"- not part of this run: the exercises {', '.join(left)}"
-    if not told and not left:
+    if not reported and not left:
         yield "All that was asked for was measured."
 
 

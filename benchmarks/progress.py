@@ -14,7 +14,7 @@ class Progress:
         self._done, self._expected, self._took = 0, 0.0, 0.0
 
     def expect(self, turns: int, seconds: float) -> None:
-        """Say what is still to come, in place of what was said before."""
+        """Say what is still to come, in place of the last text."""
         self._turns, self._open = self._done + turns, seconds
 
     def begin(self) -> None:

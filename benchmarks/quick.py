@@ -22,7 +22,7 @@ PLAN, ROUNDS, ONE, PACED = "quick", 3, 600, 100
 
 
 def main() -> int:
-    """Measure, print, and answer 1 if Packhorse could not be measured, or the measuring failed; a peer is only told."""
+    """Measure, print, and answer 1 if Packhorse could not be measured, or the measuring failed; a peer is only reported."""
     options = arguments()
     ends_on_term()
     environments.HOME.mkdir(exist_ok=True)

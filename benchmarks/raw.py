@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from packhorse.model.job import NewJob
-from packhorse.model.lease import Ask, Lease, Settlement, Share, Verdict
+from packhorse.model.lease import ClaimRequest, Lease, Settlement, Share, Verdict
 from packhorse.model.outcome import Done
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
@@ -82,7 +82,9 @@ async def drain(store: Store, batch: int, count: int) -> Run:
     begun = time.perf_counter()
     while True:
         sent = time.perf_counter()
-        exchange = asyncio.ensure_future(store.jobs.exchange(settlements, Ask(worker, (Share("default", batch),))))
+        exchange = asyncio.ensure_future(
+            store.jobs.exchange(settlements, ClaimRequest(worker, (Share("default", batch),)))
+        )
         await asyncio.sleep(0)
         settlements = [await handle(lease) for lease in hand]
         answer = await exchange

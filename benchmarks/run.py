@@ -125,7 +125,7 @@ def circumstances(python: str) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        **machine.told(tempfile.gettempdir(), environments.ROOT),
+        **machine.described(tempfile.gettempdir(), environments.ROOT),
         "python": environments.described(python),
         "versions": environments.versions(),
     }

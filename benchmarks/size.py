@@ -16,8 +16,8 @@ from statistics import median
 
 from benchmarks import places
 from packhorse.model.ids import new_id
-from packhorse.model.job import Keep, NewJob, State
-from packhorse.model.lease import Ask, Lease, Settlement, Share
+from packhorse.model.job import NewJob, Retention, State
+from packhorse.model.lease import ClaimRequest, Lease, Settlement, Share
 from packhorse.model.outcome import Done
 from packhorse.model.page import Filter
 from packhorse.stores import open_store
@@ -27,8 +27,8 @@ SMALL, FULL = (1_000_000, 100_000), (10_000_000, 1_000_000)  # finished and sche
 GOAL = 1.5
 GOALS = ("enqueue 1", "enqueue 50", "claim 50")
 HOUR = 3600 * 1_000_000
-FOREVER = Keep(1_000_000_000, 365 * 24 * HOUR)
-AT_ONCE = Keep(0, HOUR)
+FOREVER = Retention(1_000_000_000, 365 * 24 * HOUR)
+AT_ONCE = Retention(0, HOUR)
 BATCH = 50
 PAYLOAD, HEADERS = b'{"n":1}', b'{"correlation":"0123456789abcdef"}'
 WORKER = new_id()
@@ -53,9 +53,9 @@ def jobs(count: int, **options: object) -> list[NewJob]:
     return [NewJob(task="app.tasks.noop", payload=PAYLOAD, headers=HEADERS, **options) for _ in range(count)]  # type: ignore[arg-type]
 
 
-def ask(count: int, queue: str = "default") -> Ask:
+def ask(count: int, queue: str = "default") -> ClaimRequest:
     """An ask for so many."""
-    return Ask(WORKER, (Share(queue, count),))
+    return ClaimRequest(WORKER, (Share(queue, count),))
 
 
 async def fill(store: Store, finished: int, scheduled: int, say: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ from benchmarks.run import failed
 
 Row = tuple[str, str, str, str, str, str, str, str]
 ALONE = (*BOUNDS, *CEILINGS)
-ENOUGH = 3  # fewer rounds prove nothing, and are told
+ENOUGH = 3  # fewer rounds prove nothing, and are reported
 
 
 def columns(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> str:
@@ -96,9 +96,9 @@ def report(lines: Sequence[Mapping[str, Any]], figures: Sequence[Figure]) -> str
 
 def faults(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """What went wrong: trials that failed, and jobs that ran more than once."""
-    told = [f"  {_name(line)}: {line['error']}" for line in failed(lines)]
-    told += [f"  {_name(line)}: {twice} of its jobs ran twice" for line in lines if (twice := _twice(line))]
-    return ["\n".join(("Went wrong", *told))] if told else []
+    reported = [f"  {_name(line)}: {line['error']}" for line in failed(lines)]
+    reported += [f"  {_name(line)}: {twice} of its jobs ran twice" for line in lines if (twice := _twice(line))]
+    return ["\n".join(("Went wrong", *reported))] if reported else []
 
 
 def _name(line: Mapping[str, Any]) -> str:

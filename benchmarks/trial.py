@@ -87,8 +87,8 @@ def _whole(trial: Trial) -> dict[str, Any]:
         backlog = _through(trial, workers)
         waits = _paced(trial, workers)
         most = _summed(meter.peak, workers)
-    told = {"python": filled["python"], "process": backlog, "one": filled["one"], "bulk": filled["bulk"]}
-    return {name: value for name, value in told.items() if value} | spread(waits) | {"rss": {"value": most}}
+    reported = {"python": filled["python"], "process": backlog, "one": filled["one"], "bulk": filled["bulk"]}
+    return {name: value for name, value in reported.items() if value} | spread(waits) | {"rss": {"value": most}}
 
 
 def _drain(trial: Trial) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def _pace(trial: Trial) -> dict[str, Any]:
     _asked(trial, "fill")
     with _workers(trial) as workers:
         _through(trial, workers)
-        told = spread(_paced(trial, workers))
-    return {f"half-{name}": value for name, value in told.items()} | {"rate": trial.order.rate}
+        reported = spread(_paced(trial, workers))
+    return {f"half-{name}": value for name, value in reported.items()} | {"rate": trial.order.rate}
 
 
 def _idle(trial: Trial) -> dict[str, Any]:
@@ -156,10 +156,10 @@ COURSES: Mapping[Kind, Callable[[Trial], dict[str, Any]]] = {
 
 
 def spread(waits: Sequence[float]) -> dict[str, dict[str, float]]:
-    """What is said about many latencies."""
+    """What is set for many latencies."""
     ordered = sorted(waits)
-    told = {"p50": share(ordered, 0.5), "p99": share(ordered, 0.99), "max": ordered[-1]}
-    return {name: {"value": value, "jobs": len(ordered)} for name, value in told.items()}
+    reported = {"p50": share(ordered, 0.5), "p99": share(ordered, 0.99), "max": ordered[-1]}
+    return {name: {"value": value, "jobs": len(ordered)} for name, value in reported.items()}
 
 
 def share(ordered: Sequence[float], part: float) -> float:
@@ -169,8 +169,8 @@ def share(ordered: Sequence[float], part: float) -> float:
 
 def last(text: str) -> str:
     """The last line that says something: of a traceback, the error."""
-    said = (line.strip(" |+-") for line in reversed(text.splitlines()))  # groups of errors are framed
-    return next(filter(None, said), "it said nothing")
+    given = (line.strip(" |+-") for line in reversed(text.splitlines()))  # groups of errors are framed
+    return next(filter(None, given), "it given nothing")
 
 
 # -- the processes of a trial
@@ -218,7 +218,7 @@ def _worker(trial: Trial, log: Path) -> Iterator[Process]:
     try:
         yield worker
     finally:
-        with suppress(ProcessLookupError):  # it ended by itself, which is told
+        with suppress(ProcessLookupError):  # it ended by itself, which is reported
             os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
 

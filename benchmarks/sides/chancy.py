@@ -14,7 +14,7 @@ from benchmarks.sides.side import Side, run
 LEFT = "SELECT count(*) FROM chancy_jobs WHERE state NOT IN ('succeeded', 'failed', 'expired')"
 EXECUTORS = {"thread": "chancy.executors.thread.ThreadedExecutor", "cpu": "chancy.executors.process.ProcessExecutor"}
 SIZES = {"thread": 8, "cpu": 2}
-SAID: dict[str, Callable[[Any, int], Any]] = {
+OPTIONS: dict[str, Callable[[Any, int], Any]] = {
     "priorities": lambda job, number: job.with_priority(number % PRIORITIES),
     "unique": lambda job, number: job.with_unique_key(str(number)),
     "delayed": lambda job, _: job.with_scheduled_at(datetime.now(UTC) + timedelta(seconds=DELAY)),
@@ -57,8 +57,8 @@ class Here(Side):
         await self.chancy.push(noop.job.with_kwargs(n=number, t=sent))
 
     async def many(self, numbers: Sequence[int]) -> None:
-        said = SAID.get(self.order.option, lambda job, _: job)
-        jobs = [said(noop.job.with_kwargs(n=number, t=0.0), number) for number in numbers]
+        with_option = OPTIONS.get(self.order.option, lambda job, _: job)
+        jobs = [with_option(noop.job.with_kwargs(n=number, t=0.0), number) for number in numbers]
         async for _ in self.chancy.push_many(jobs, batch_size=len(jobs)):
             pass
 

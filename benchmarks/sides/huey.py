@@ -22,7 +22,7 @@ else:
 noop = huey.task(name="noop")(synchronous(given()))
 
 
-def said(number: int) -> dict[str, Any]:
+def with_option(number: int) -> dict[str, Any]:
     """What an option says about a job."""
     match given().option:
         case "priorities":
@@ -34,7 +34,7 @@ def said(number: int) -> dict[str, Any]:
 
 class Here(Side):
     def one(self, number: int, sent: float) -> None:
-        noop(number, sent, **said(number))
+        noop(number, sent, **with_option(number))
 
     def left(self) -> int:
         return huey.storage.queue_size() + huey.storage.schedule_size()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A moment: seconds of the wall, of this process, of the server (None where it cannot be told)."""
+    """A moment: seconds of the wall, of this process, of the server (None where it is unknown)."""
 
     wall: float
     own: float

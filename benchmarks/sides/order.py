@@ -15,7 +15,7 @@ class Order:
     """One trial: jobs are numbered from 0, first those that warm up, then those enqueued one by one, then the bulk.
 
     ``work`` is what a job does: nothing (``noop``), the same as a sync function in a thread (``thread``), wait for 5 ms
-    (``io``), or compute for about a millisecond in a process (``cpu``). ``option`` is what is said about each job: lanes,
+    (``io``), or compute for about a millisecond in a process (``cpu``). ``option`` is what is set for each job: lanes,
     unique and the like. ``together`` calls enqueue one job each at once, instead of the bulk. ``shared`` jobs are run by
     several processes. ``prepared`` stores have their tables.
     """

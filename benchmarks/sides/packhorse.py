@@ -32,13 +32,13 @@ def registered(order: Order) -> Any:
 
 
 noop = registered(given())
-SAID: dict[str, Callable[[int], Any]] = {
+OPTIONS: dict[str, Callable[[int], Any]] = {
     "lanes": lambda number: noop.using(key=f"lane-{number % LANES}"),
     "unique": lambda number: noop.using(unique=Unique(str(number), within="1h")),
     "priorities": lambda number: noop.using(priority=number % PRIORITIES),
     "delayed": lambda _: noop.using(delay=DELAY),
 }
-said = SAID.get(given().option, lambda _: noop)
+with_option = OPTIONS.get(given().option, lambda _: noop)
 pad = (PADS[given().option],) if given().option in PADS else ()
 
 
@@ -47,7 +47,7 @@ class Here(Side):
         await app.open()
 
     async def one(self, number: int, sent: float) -> None:
-        await said(number).enqueue(number, sent, *pad)
+        await with_option(number).enqueue(number, sent, *pad)
 
     async def many(self, numbers: Sequence[int]) -> None:
         if self.order.option == "children":
@@ -57,7 +57,7 @@ class Here(Side):
             await app.enqueue(*[self._call(number) for number in numbers])
 
     def _call(self, number: int) -> Call[None]:
-        return said(number).call(number, 0.0, *pad)
+        return with_option(number).call(number, 0.0, *pad)
 
     async def left(self) -> int:
         counts = await app.queue("default").counts()

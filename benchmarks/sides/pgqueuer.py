@@ -38,14 +38,14 @@ class Here(Side):
     async def many(self, numbers: Sequence[int]) -> None:
         payloads = [orjson.dumps({"n": number, "t": 0.0}) for number in numbers]
         priorities, option = [0] * len(payloads), self.order.option
-        said: dict[str, Any] = {}
+        with_option: dict[str, Any] = {}
         if option == "priorities":
             priorities = [number % PRIORITIES for number in numbers]
         elif option == "unique":
-            said = {"dedupe_key": [str(number) for number in numbers]}
+            with_option = {"dedupe_key": [str(number) for number in numbers]}
         elif option == "delayed":
-            said = {"execute_after": [timedelta(seconds=DELAY)] * len(payloads)}
-        await self.queries.enqueue(["noop"] * len(payloads), payloads, priorities, **said)
+            with_option = {"execute_after": [timedelta(seconds=DELAY)] * len(payloads)}
+        await self.queries.enqueue(["noop"] * len(payloads), payloads, priorities, **with_option)
 
     async def left(self) -> int:
         return await self.connection.fetchval("SELECT count(*) FROM pgqueuer")

@@ -1,1 +1,1 @@
-"""What the documentation site makes of the code and of what stands outside of the docs."""
+"""Generate parts of the documentation from the code and from files outside of the docs."""

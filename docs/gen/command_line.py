@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands' own words."""
+"""Generate the reference of the command line from the help texts of the commands."""
 
 import inspect
 import re
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import click
 
-from packhorse.cli.commands import packhorse
+from packhorse.cli.root import packhorse
 
 VARIABLE = re.compile(r"env var: ([A-Z0-9_]+)")
 
 
 def sections() -> str:
-    """A section for every command."""
+    """Return a section for every command."""
     return "\n".join(section(names, command) for names, command in commands())
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command with its names, groups before what is in them."""
+    """Yield every command with its names, groups before their commands."""
     yield from _below((), packhorse)
 
 
@@ -34,7 +34,7 @@ def _below(above: tuple[str, ...], command: click.Command) -> Iterator[tuple[tup
 
 
 def section(names: tuple[str, ...], command: click.Command) -> str:
-    """One command: how it is called, what it does, its options."""
+    """Describe one command: usage, help text, options."""
     context = _context(names, command)
     usage = command.get_usage(context).removeprefix("Usage: ")
     lines = [f"## {' '.join(names)}", "", "```text", usage, "```", "", *_words(command), ""]
@@ -44,7 +44,7 @@ def section(names: tuple[str, ...], command: click.Command) -> str:
 
 
 def _context(names: tuple[str, ...], command: click.Command) -> click.Context:
-    """A context as the command would have it, so that variables and usage are told right."""
+    """Make the context that the command would have, so that variables and usage are right."""
     context = click.Context(packhorse, info_name=names[0])
     here: click.Command = packhorse
     for name in names[1:]:
@@ -57,7 +57,7 @@ def _context(names: tuple[str, ...], command: click.Command) -> click.Context:
 
 
 def _words(command: click.Command) -> Iterator[str]:
-    """What a command says of itself; what it wants left as it is stands in a block."""
+    """Yield the help text of a command; preformatted parts as text blocks."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         lines = paragraph.replace("\f", "").split("\n")
         if lines[0].strip() == "\b":
@@ -68,7 +68,7 @@ def _words(command: click.Command) -> Iterator[str]:
 
 
 def _row(parameter: click.Parameter, context: click.Context) -> str | None:
-    """An option as the help tells it, its variable apart."""
+    """Format an option as a table row, with its variable in a column of its own."""
     if not isinstance(parameter, click.Option) or parameter.is_eager:
         return None
     record = parameter.get_help_record(context)

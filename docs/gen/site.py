@@ -1,4 +1,4 @@
-"""The hooks of mkdocs: pages that are generated, links that leave the docs, plain text beside the pages."""
+"""Hooks of mkdocs: generated pages, links that leave the docs, plain text beside the pages."""
 
 import re
 import sys
@@ -16,13 +16,13 @@ sys.path.insert(0, str(ROOT))  # mkdocs runs a hook by its path
 
 from docs.gen import command_line, decisions, names  # noqa: E402
 
-# Pages that stand outside of the docs in the repository.
+# Pages outside of the folder docs.
 OUTSIDE = {
     "index.md": ROOT / "README.md",
     "contributing.md": ROOT / "CONTRIBUTING.md",
     "changelog.md": ROOT / "CHANGELOG.md",
 }
-# Pages of which a part is made from other things.
+# Pages of which a part is generated.
 MADE = {
     "adr/index.md": decisions.table,
     "reference/api.md": names.rest,
@@ -33,14 +33,14 @@ LINK = re.compile(r"(?<=\]\()(?!\w+:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Write out what stands in the navigation as ``folder/*``."""
+    """Replace ``folder/*`` in the navigation by the pages of the folder."""
     named = set(_leaves(config.nav or []))
     config.nav = list(_spread(config.nav or [], named))
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that stand outside of the docs, and the sources that pages link to."""
+    """Add the pages outside of the docs, and the sources that pages link to."""
     for uri, path in OUTSIDE.items():
         files.append(File.generated(config, uri, content=path.read_text()))
     linked = {source for file in files.documentation_pages() for source in _sources(file)}
@@ -50,7 +50,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Add what is made, and turn links that are right in the repository into links that are right on the site."""
+    """Append generated parts, and turn links of the repository into links of the site."""
     uri = page.file.src_uri
     whole = f"{markdown}\n{MADE[uri]()}" if uri in MADE else markdown
     TEXTS[uri] = LINK.sub(lambda link: _moved(link, uri), whole)
@@ -58,7 +58,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Lay the text of every page beside it, and a list of all for those who read by machine."""
+    """Write the text of every page beside it, and a list of all pages for programs."""
     site = Path(config.site_dir)
     lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
     for uri in _leaves(config.nav or []):
@@ -68,7 +68,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def title(text: str) -> str:
-    """The first heading of a page."""
+    """Return the first heading of a page."""
     return next(line.removeprefix("# ") for line in text.splitlines() if line.startswith("# "))
 
 
@@ -97,7 +97,7 @@ def _spread(entries: Iterable[Any], named: set[str]) -> Iterator[Any]:
 
 
 def _target(path: str, uri: str) -> PurePosixPath:
-    """Where a link of a page leads to, from the root of the repository."""
+    """Return the target of a link, from the root of the repository."""
     home = "" if uri in OUTSIDE else f"docs/{PurePosixPath(uri).parent}"
     return PurePosixPath(normpath(f"{home}/{path}".lstrip("/")))
 
@@ -110,7 +110,7 @@ def _sources(file: File) -> Iterator[str]:
 
 
 def _shown(source: str) -> str:
-    """Where a source stands on the site; as text, or browsers would save it."""
+    """Return the path of a source on the site: as text, because browsers download other types."""
     return f"source/{source}.txt"
 
 
@@ -128,5 +128,5 @@ def _moved(link: re.Match[str], uri: str) -> str:
     elif (ROOT / target).is_file():
         place = _shown(target.as_posix())
     else:
-        return link[0]  # mkdocs tells that it leads nowhere
+        return link[0]  # mkdocs reports that it leads nowhere
     return relpath(place, str(PurePosixPath(uri).parent)) + anchor

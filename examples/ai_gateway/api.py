@@ -30,13 +30,13 @@ class Api:
         except msgspec.DecodeError as error:
             raise HTTPException(400, str(error)) from error
         name = request.headers.get("x-request-id") or str(uuid.uuid4())
-        job = await self._generate.using(id=f"llm:{name}", user=prompt.user, correlation=name).enqueue(prompt)
+        job = await self._generate.using(id=f"llm:{name}", user=prompt.user, correlation_id=name).enqueue(prompt)
         try:
             completion = await job.result(timeout=self._wait)
         except TimeoutError:  # the job goes on
             return JSONResponse(await standing(job), 202, headers={"location": f"/jobs/{job.id}"})
         except JobNotFound as error:
-            raise HTTPException(410, "this request was answered before, and its answer is not kept any more") from error
+            raise HTTPException(410, "this request was answered before, and its answer is no longer kept") from error
         except JobError as error:
             raise HTTPException(502, str(error)) from error
         return JSONResponse({"id": job.id, **asdict(completion)})
@@ -47,7 +47,7 @@ class Api:
 
     async def cancel(self, request: Request) -> Response:
         """Call a job off, also while the model is at it."""
-        return JSONResponse({"status": await self._job(request).cancel()}, 202)
+        return JSONResponse({"state": await self._job(request).cancel()}, 202)
 
     async def stream(self, request: Request) -> Response:
         """The tokens of a job as server-sent events; a browser that comes back goes on where it was."""
@@ -73,8 +73,8 @@ async def standing(job: JobHandle[Any]) -> dict[str, Any]:
         info = await job.info()
     except JobNotFound as error:
         raise HTTPException(404, str(error)) from error
-    percent = 100 if info.status == "done" else info.progress.percent if info.progress else 0
-    return {"id": info.id, "status": info.status, "progress": percent}
+    percent = 100 if info.state == "done" else info.progress.percent if info.progress else 0
+    return {"id": info.id, "state": info.state, "progress": percent}
 
 
 async def events(job: JobHandle[Any], after: Position) -> AsyncIterator[str]:

@@ -46,7 +46,7 @@ class Api:
             order, job = self._orders[request.path_params["id"]]
         except KeyError:
             raise HTTPException(404) from None
-        return JSONResponse({"item": order.item, "confirmation": await job.status()})
+        return JSONResponse({"item": order.item, "confirmation": await job.state()})
 
     async def dead(self, _request: Request) -> Response:
         """The dead letters: what was to be done, and the last thing that went wrong."""
@@ -59,7 +59,7 @@ class Api:
                 "attempts": job.attempt,
                 "reason": job.reason,
                 "error": job.failures[-1].message,
-                "failed_at": job.since.isoformat(),
+                "failed_at": job.ended_at.isoformat() if job.ended_at else None,
             }
             for job in page.items
         ]
@@ -72,8 +72,10 @@ class Api:
         except InvalidInput as error:
             raise HTTPException(404, str(error)) from error
         if not await job.replay():
-            raise HTTPException(409, f"The job is {await job.status()}: only dead and cancelled ones are replayed")
-        return JSONResponse({"id": job.id, "status": await job.status()}, 202)
+            state = await job.state()
+            code = 404 if state == "unknown" else 409
+            raise HTTPException(code, f"The job is {state}: only dead and cancelled ones are replayed")
+        return JSONResponse({"id": job.id, "state": await job.state()}, 202)
 
 
 def api(app: App, confirm: Task[[str, str], Receipt]) -> Starlette:
