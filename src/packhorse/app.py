@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 from packhorse import config
 from packhorse.app_worker import AppWorker, origin
 from packhorse.engine.attempt_runner import Middleware
+from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Run
 from packhorse.engine.worker import MIN_LEASE_US, Settings, Worker
@@ -159,6 +160,7 @@ class App:
         run: Run | RunName | None = None,
         lane_on_dead: LaneOnDead = "continue",
         transaction: bool | Callable[[], Any] = False,
+        fingerprint: Fingerprint | None = None,
         attempts: int | None = None,
         backoff: Backoff | None = None,
         timeout: Duration | None = None,
@@ -179,6 +181,7 @@ class App:
             run=run,
             lane_on_dead=lane_on_dead,
             transaction=transaction,
+            fingerprint=fingerprint,
             attempts=attempts,
             backoff=backoff,
             timeout=timeout,

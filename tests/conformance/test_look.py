@@ -52,7 +52,7 @@ async def test_answer_each_id_with_all_that_is_known_of_its_job_or_none(store, c
         id=new_job.id, task="mail.send", queue="mail", payload=b"[1]", headers=b'{"a":1}', priority=3, enqueued_at=enqueued_at,
         state=State.RUNNING, since=lease.claimed, until=lease.until, tenant="acme", lane="a", lane_limit=2, parent=parent, unique="k",
         attempt=2, worker=WORKER, cancelling=True, progress=b"50",
-        failures=(Failure("Broken", "oops", "", 1, clock.now()),),
+        failures=(Failure("Broken", "oops", attempt=1, at=clock.now()),),
     )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ async def test_what_is_known_of_an_ended_job_is_all_of_it(store, clock):
     assert await one(store, new_job.id) == StoredJob(
         id=new_job.id, task="parent", queue="default", payload=b"[1]", headers=b"{}", priority=10,
         enqueued_at=clock.now() - SECOND, state=State.DEAD, since=clock.now(), tenant="acme", attempt=1, delivered=1,
-        reason=DeadReason.EXHAUSTED, failures=(Failure("Broken", "", "", 1, clock.now()),),
+        reason=DeadReason.EXHAUSTED, failures=(Failure("Broken", attempt=1, at=clock.now()),),
     )  # fmt: skip
 
 

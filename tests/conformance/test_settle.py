@@ -146,9 +146,11 @@ async def test_a_failure_is_stamped_with_its_attempt_and_moment(store, clock):
     [lease] = await take(store)
     clock.turn(SECOND)
 
-    await end(store, lease, Again(error=Failure("E", "it broke", "File x", attempt=99, at=1)))
+    await end(store, lease, Again(error=Failure("E", "it broke", traceback="File x", attempt=99, at=1)))
 
-    assert (await one(store, job)).failures == (Failure("E", "it broke", "File x", 2, clock.now()),)
+    assert (await one(store, job)).failures == (
+        Failure("E", "it broke", traceback="File x", attempt=2, at=clock.now()),
+    )
 
 
 async def test_a_job_to_be_run_again_at_once_is_ready_from_now_on(store, clock):
@@ -237,7 +239,7 @@ async def test_a_dead_job_keeps_its_reason_and_its_failure(store, clock):
     dead = await one(store, job)
     assert (dead.state, dead.reason, dead.since) == (State.DEAD, DeadReason.EXHAUSTED, clock.now())
     assert [failure.type for failure in dead.failures] == ["First", "Last"]
-    assert dead.failures[-1] == Failure("Last", "for good", "", 2, clock.now())
+    assert dead.failures[-1] == Failure("Last", "for good", attempt=2, at=clock.now())
 
 
 async def test_a_cancelled_job_keeps_its_failure_if_it_has_one(store, clock):
@@ -251,7 +253,7 @@ async def test_a_cancelled_job_keeps_its_failure_if_it_has_one(store, clock):
 
     found = await one(store, reported)
     assert (found.state, found.since, repeated) == (State.CANCELLED, clock.now(), Verdict.REPEATED)
-    assert found.failures == (Failure("Cancel", "nobody wants it", "", 1, clock.now()),)
+    assert found.failures == (Failure("Cancel", "nobody wants it", attempt=1, at=clock.now()),)
     assert (await one(store, plain)).failures == ()
 
 

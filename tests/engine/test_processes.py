@@ -73,6 +73,17 @@ async def test_a_child_that_goes_or_fails_costs_its_job_alone(memory, telemetry,
     assert (found.state, found.reason, found.lost) == (State.DEAD, reason, 0)
 
 
+async def test_a_failure_in_a_child_knows_its_function_there_and_its_worker_here(memory, telemetry, recorder):
+    [failed] = await put_in(memory, job("leave"))
+    async with processes(memory, telemetry, name="w-1", release="7.1"):
+        await recorder.until(EventName.DEAD)
+
+    [failure] = (await one(memory, failed)).failures
+    assert (failure.worker, failure.release, failure.frame) == ("w-1", "7.1", "tests.engine.process_tasks.leave")
+    assert failure.duration
+    assert failure.fingerprint
+
+
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_child_that_goes_with_a_job_that_was_lost_before_is_a_failure_and_no_loss(
     memory, telemetry, recorder, times

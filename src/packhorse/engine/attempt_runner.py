@@ -7,11 +7,14 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
 from typing import Any, Literal
 
+import msgspec
+
 from packhorse.engine.attempt import Attempt, Phase, enter_batch
 from packhorse.engine.context import Context, context_of
 from packhorse.engine.django import DJANGO, close_broken_connections_of_coroutines, close_old_connections
 from packhorse.engine.executors.child_process import ChildNotStarted
 from packhorse.engine.executors.process import ChildPool
+from packhorse.engine.failures import FailureDetails
 from packhorse.engine.judge import Cause, judge
 from packhorse.engine.settlement_queue import SettlementQueue
 from packhorse.engine.signals import SettleAs
@@ -40,8 +43,10 @@ class AttemptRunner:
         clock: Clock,
         chance: Randomness,
         loop_ends: Callable[[], bool] = lambda: False,
+        details: FailureDetails | None = None,
     ) -> None:
         self._codec, self._loop_ends = codec, loop_ends
+        self._details = details or FailureDetails()
         self._middleware = tuple(middleware)
         self._clock = clock
         self._chance = chance
@@ -88,7 +93,10 @@ class AttemptRunner:
         try:
             attempt.raise_if_stopped()
             with self._around(attempt):
-                return await children.call(attempt, self.payload(attempt))
+                settlement = await children.call(attempt, self.payload(attempt))
+            if settlement is None or isinstance(settlement.outcome, Done):
+                return settlement
+            return msgspec.structs.replace(settlement, outcome=self._details.sign(settlement.outcome))
         except ChildNotStarted as error:
             return self._not_begun(attempt, error, error.delay)
         except BaseException as error:  # noqa: BLE001
@@ -139,6 +147,8 @@ class AttemptRunner:
             attempt.stop_cause = Cause.SHUTDOWN
         policy, chance, now = attempt.policy, self._chance(), self._clock.now()
         outcome = judge(policy, attempt.lease, error, stopped=attempt.stop_cause, chance=chance, now=now)
+        if outcome is not None:
+            outcome = self._details.add(outcome, attempt, error, self._time_of(attempt))
         if isinstance(outcome, Dead) and attempt.entry.halts and attempt.lease.lane is not None:
             outcome = _halted(outcome)
         return None if outcome is None else Settlement(attempt.lease, outcome)
@@ -182,7 +192,12 @@ class AttemptRunner:
         """The settlement of an attempt that could not begin, through no fault of its job."""
         if attempt.stop_cause is not None:
             return self.judged(attempt, error)
-        return Settlement(attempt.lease, Again(delay, failure_of(error), charged=False))
+        outcome = Again(delay, failure_of(error), charged=False)
+        return Settlement(attempt.lease, self._details.add(outcome, attempt, error, self._time_of(attempt)))
+
+    def _time_of(self, attempt: Attempt) -> int:
+        """How long an attempt has run."""
+        return self._clock.steady() - attempt.started_at if attempt.started_at else 0
 
     def _around(self, attempt: Attempt) -> AbstractContextManager[Any]:
         if not self._middleware:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Policy
 from packhorse.engine.tx import Opens
 from packhorse.errors import ConfigError, DuplicateTask, NoTransactions
@@ -66,7 +67,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     ``call`` is called with what ``decode`` gives, wherever the job runs; nothing else calls the code of a job.
     ``tune`` makes the policy of one job from the task's and the job's headers, if it has any. If it ``halts``, a job that
     fails for good holds up its lane until a person has looked. With ``batching``, the function gets the contexts of all
-    jobs run together. With a ``transaction``, what the function writes in it is committed with the settlement.
+    jobs run together. With a ``transaction``, what the function writes in it is committed with the settlement. A
+    ``fingerprint``, text or a function of the exception, replaces the one that failures of the task get.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     halts: bool = False
     batching: Batching | None = None
     transaction: Opens | None = None
+    fingerprint: Fingerprint | None = None
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.aliases):

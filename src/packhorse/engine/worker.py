@@ -19,6 +19,7 @@ from packhorse.engine.context import Context, context_of
 from packhorse.engine.deadlines import Deadlines
 from packhorse.engine.exchange_loop import ExchangeLoop
 from packhorse.engine.executors.process import ChildPool
+from packhorse.engine.failures import FailureDetails
 from packhorse.engine.held_leases import HeldLeases
 from packhorse.engine.keeper import Keeper, LeaseHolder
 from packhorse.engine.loop_monitor import LoopMonitor
@@ -195,7 +196,12 @@ class Worker:
         if settings.origin is not None:
             self._children = ChildPool(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
         runner = AttemptRunner(
-            codec=self._codec, middleware=self._middleware, clock=clock, chance=chance, loop_ends=self._loop_ends
+            codec=self._codec,
+            middleware=self._middleware,
+            clock=clock,
+            chance=chance,
+            loop_ends=self._loop_ends,
+            details=FailureDetails(self.name, settings.release),
         )
         queue = SettlementQueue(wakeup, self._on_dead)
         held = HeldLeases(queue, telemetry)

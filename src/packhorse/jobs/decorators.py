@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, cast, overload
 
+from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Run
 from packhorse.errors import InvalidOption
@@ -30,6 +31,7 @@ class TaskKeywords(JobKeywords, total=False):
     run: Run | RunName | None
     lane_on_dead: LaneOnDead
     transaction: bool | Callable[[], Any]
+    fingerprint: Fingerprint | None
 
 
 class TaskMaker:
@@ -46,6 +48,7 @@ class TaskMaker:
         self._dead_on = _tuple("dead_on", options.get("dead_on", ()), "exception classes")
         self._run, self._lane_on_dead = options.get("run"), options.get("lane_on_dead", "continue")
         self._transaction = options.get("transaction", False)
+        self._fingerprint = options.get("fingerprint")
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTask[P, R]: ...  # type: ignore[overload-overlap]
@@ -65,6 +68,7 @@ class TaskMaker:
             run=self._run,
             lane_on_dead=self._lane_on_dead,
             transaction=self._transaction,
+            fingerprint=self._fingerprint,
         )
         self._registry.add_task(made)
         return made

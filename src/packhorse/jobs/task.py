@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast
 
+from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Entry, Run
 from packhorse.engine.tx import FROM_STORE, Opens
@@ -144,6 +145,7 @@ class Task(BoundTask[P, R_co]):
         run: Run | RunName | None = None,
         lane_on_dead: LaneOnDead = "continue",
         transaction: bool | Callable[[], Any] = False,
+        fingerprint: Fingerprint | None = None,
     ) -> None:
         super().__init__(self, NO_CALL_OPTIONS)
         for each in (name, *aliases):
@@ -155,6 +157,7 @@ class Task(BoundTask[P, R_co]):
             raise ConfigError(f'The task {name!r} has lane_on_dead={lane_on_dead!r}: give "continue" or "halt"')
         self.halts = lane_on_dead == "halt"
         self.transaction = _transaction(name, transaction)
+        self.fingerprint = _fingerprint(name, fingerprint)
         self.function = function
         self.arguments = Arguments(function, name)
         self.client = client
@@ -177,6 +180,7 @@ class Task(BoundTask[P, R_co]):
             encode=self.arguments.pack_result,
             halts=self.halts,
             transaction=self.transaction,
+            fingerprint=self.fingerprint,
         )
 
     def __repr__(self) -> str:
@@ -239,6 +243,12 @@ def _transaction(name: str, given: object) -> Opens | None:
     if not callable(given):
         raise ConfigError(f"The task {name!r} has transaction={given!r}: give True, or a function that opens one")
     return SessionFactory(given)
+
+
+def _fingerprint(name: str, given: object) -> Fingerprint | None:
+    if given is None or callable(given) or (isinstance(given, str) and given):
+        return cast("Fingerprint | None", given)
+    raise ConfigError(f"The task {name!r} has fingerprint={given!r}: give text, or a function of the exception")
 
 
 def _run(name: str, function: Callable[..., Any], options: JobOptions, run: Run | RunName | None) -> Run:

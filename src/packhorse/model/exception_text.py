@@ -59,6 +59,12 @@ def members(error: BaseException) -> tuple[BaseException, ...]:
     return inner
 
 
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """The traceback of an exception, also where a subclass has hidden it."""
+    found: TracebackType | None = _slot(error, "__traceback__")
+    return found
+
+
 class _Formatter:
     """Formats exceptions, each once and not too many."""
 
@@ -85,7 +91,7 @@ class _Formatter:
         return links[::-1]
 
     def _add_one(self, error: BaseException, indent: str) -> None:
-        track = _slot(error, "__traceback__")
+        track = traceback_of(error)
         if track is not None:
             self._add_text("Traceback (most recent call last):\n" + "".join(_frames(track)), indent)
         words = message(error)

@@ -183,7 +183,17 @@ class Failure(msgspec.Struct, frozen=True):
     """The class of the exception; with its module unless it is a built-in one."""
     message: str = ""
     """Its text."""
-    traceback: str = ""
+    fingerprint: str = ""
+    """What failures with the same cause have in common; empty if a program other than Packhorse wrote the failure."""
+    frame: str = ""
+    """The innermost function of your code in the traceback, as ``module.function``."""
+    duration: int = 0
+    """How long the attempt ran, in microseconds."""
+    worker: str = ""
+    """The name of the worker that ran the attempt."""
+    release: str = ""
+    """The release of your code in that worker, if the app was given one."""
+    traceback: str = ""  # the stores read failures up to here where tracebacks are not wanted
     """Its traceback as text; empty if there is none."""
     attempt: int = 0
     """Which attempt it was; the first is 1."""
@@ -234,7 +244,9 @@ def failure(type: str, message: str = "", traceback: str = "") -> Failure:
         data = trace.encode()
         trace = _loose(data[: half - 8]) + "\n...\n" + _loose(data[-half + 8 :])
     return Failure(
-        _loose(_plain(type).encode()[: limits.NAME]), _loose(_plain(message).encode()[: limits.MESSAGE]), trace
+        _loose(_plain(type).encode()[: limits.NAME]),
+        _loose(_plain(message).encode()[: limits.MESSAGE]),
+        traceback=trace,
     )
 
 
