@@ -12,7 +12,7 @@ from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreErro
 from packhorse.model.printable import printable
 from packhorse.stores.kinds import kind_of
 from packhorse.stores.url import shown
-from packhorse.telemetry.logs import redacted
+from packhorse.telemetry.redact import redacted
 
 ADDRESS = "packhorse.address"  # key in ctx.meta: address of the store that the command uses
 

@@ -7,7 +7,6 @@ like a secret.
 """
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,17 +19,12 @@ from packhorse.model.job import Failure
 from packhorse.model.printable import printable
 from packhorse.telemetry.emit import Fields, Telemetry
 from packhorse.telemetry.names import EventName
+from packhorse.telemetry.redact import redacted
 
 LINE: Final = 500
 LOOKED_AT: Final = 4 * LINE
 
 _LOG = logging.getLogger("packhorse")
-_SECRETS = re.compile(
-    r"(?<=://)\S*(?=@)|(?<=%3A%2F%2F)\S*(?=%40)|(?<=password=)\S+|(?<=token=)\S+|(?<=secret=)\S+|(?<=key=)\S+"
-    r"|(?<=://)[^\s:/@[]*:(?!\d+(?:[\s/?#,]|$))[^@\n]{,200}(?=@)"  # a password that holds a blank
-    r"|\b(?<=sql:|dis:|key:)(?!//)[^\s:@]*:[^@\n]{,200}(?=@)",  # postgresql:user:password@host
-    re.IGNORECASE,
-)
 
 _MESSAGES: Final[Mapping[EventName, tuple[int, str]]] = MappingProxyType(
     {
@@ -112,11 +106,6 @@ def log(name: EventName, fields: Fields) -> None:
     # Not by ``extra``, which refuses a field that the user's own record factory has set already.
     record.__dict__.update(known)
     _LOG.handle(record)
-
-
-def redacted(text: str) -> str:
-    """A text without what looks like the login of an address or the value of a secret."""
-    return _SECRETS.sub("***", text)
 
 
 def _about(fields: Fields) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from packhorse.model.finding import Finding, Grade
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.stores.url import shown
-from packhorse.telemetry.logs import redacted
+from packhorse.telemetry.redact import redacted
 
 STYLES = {Grade.OK: "green", Grade.NOTE: "cyan", Grade.WARN: "yellow", Grade.BAD: "bold red"}
 
