@@ -2,6 +2,7 @@
 
 from packhorse.app import App
 from packhorse.app_worker import AppWorker
+from packhorse.audit.entry import AuditEntry
 from packhorse.engine.context import Context, current
 from packhorse.engine.signals import Cancel, Fail, Retry, Snooze
 from packhorse.engine.tx import SyncTx, Tx
@@ -40,6 +41,7 @@ from packhorse.sync import SyncApp
 __all__ = [
     "App",
     "AppWorker",
+    "AuditEntry",
     "Backoff",
     "Batch",
     "Call",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 
 from packhorse import config
 from packhorse.app_worker import AppWorker, origin
+from packhorse.audit.duties import trim_audit
 from packhorse.engine.attempt_runner import Middleware
 from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
@@ -105,7 +106,9 @@ class App:
             partial(open_store, self.url, namespace=self.namespace, clock=clock),
             clock=self._clock,
             migrate=config.setting("migrate", migrate, True),
+            user=config.setting("user", None, None),
         )
+        self.audit = self.client.audit
         self.registry = AppRegistry(self.client, self.client.root)
         made_by = makers(inspect.currentframe())[1:]
         self.schedules = Schedules(
@@ -359,7 +362,7 @@ class App:
             settings,
             telemetry=self.telemetry,
             middleware=self._middleware,
-            more_duties=duties(self.client, store, self.telemetry),
+            more_duties=[*duties(self.client, store, self.telemetry), trim_audit(store)],
             on_dead=failed,
             codec=self._codec,
             clock=self._clock,

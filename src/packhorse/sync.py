@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from packhorse.app import App
+from packhorse.audit.audit import Audit
 from packhorse.jobs.call import Call
 from packhorse.jobs.enqueue_request import EnqueueRequest
 from packhorse.jobs.plans import Plan
@@ -60,6 +61,11 @@ class SyncApp:
         """The schedules of the app."""
         return SyncSchedules(self._async.schedules)
 
+    @property
+    def audit(self) -> "SyncAudit":
+        """The audit of the app."""
+        return SyncAudit(self._async.audit)
+
     def queue(self, name: str) -> SyncQueue:
         """Give a queue by its name; options of its jobs are set with ``app.queue``."""
         return SyncQueue(self._async.queue(name))
@@ -75,6 +81,18 @@ class SyncApp:
 
     def __repr__(self) -> str:
         return repr(self._async)
+
+
+class SyncAudit:
+    """The audit of an app, for code without an event loop."""
+
+    def __init__(self, audit: Audit) -> None:
+        self._async, self.acting = audit, audit.acting
+
+    record = forward(Audit.record)
+    entries = forward(Audit.entries)
+    latest = forward(Audit.latest)
+    __iter__ = forward_each(Audit.__aiter__)
 
 
 class SyncSchedules:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from packhorse.jobs.job import moment
+from packhorse.model.clock import moment
 from tests.features.factories import SECOND, run
 
 PASSING = (408, 425, 429, 500, 502, 503, 504)

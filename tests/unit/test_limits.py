@@ -4,6 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from packhorse.audit.audit import STREAM as AUDIT
 from packhorse.errors import (
     InvalidArguments,
     InvalidInput,
@@ -117,9 +118,9 @@ def test_names_that_begin_as_our_own_do_are_refused(what):
 
 def test_our_own_names_are_names_but_not_for_users():
     limits.name("task", COLLECT)
-    for stream in (LIFECYCLE, STREAM):
+    for stream in (AUDIT, LIFECYCLE, STREAM):
         limits.name("stream", stream)
         with pytest.raises(InvalidName, match="kept for Packhorse itself"):
             limits.not_reserved("stream", stream)
     limits.not_reserved("stream", "news")
-    assert {"queue": set(), "task": {COLLECT}, "stream": {LIFECYCLE, STREAM}} == limits.OWN_NAMES
+    assert {"queue": set(), "task": {COLLECT}, "stream": {LIFECYCLE, STREAM, AUDIT}} == limits.OWN_NAMES

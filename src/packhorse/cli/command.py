@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from packhorse.audit.actor import acting
+from packhorse.audit.entry import Via
 from packhorse.cli import exit_codes
 from packhorse.errors import JobError, PackhorseError, SchemaMismatch, StoreError, StoreUnavailable, WorkerStuck
 from packhorse.model.printable import printable
@@ -51,7 +53,7 @@ class Command(_Listed):
         try:
             answer = super().invoke(ctx)
             if inspect.iscoroutine(answer):
-                with asyncio.Runner() as runner:
+                with acting(via=Via.CLI), asyncio.Runner() as runner:
                     answer = runner.run(answer)
             return answer
         except PackhorseError as error:

@@ -6,8 +6,9 @@ from typing import Any
 from packhorse.cli.screen import Screen, plain, table
 from packhorse.errors import JobError
 from packhorse.jobs.explain import error, length
-from packhorse.jobs.job import Job, JobState, moment
+from packhorse.jobs.job import Job, JobState
 from packhorse.model import codec
+from packhorse.model.clock import moment
 from packhorse.model.ids import id_text
 from packhorse.model.worker import WorkerInfo
 

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "dead": "packhorse.cli.commands.dead",
     "schedules": "packhorse.cli.commands.schedules",
     "workers": "packhorse.cli.commands.workers",
+    "audit": "packhorse.cli.commands.audit",
     "migrate": "packhorse.cli.commands.migrate",
     "doctor": "packhorse.cli.commands.doctor",
     "completion": "packhorse.cli.commands.completion",

@@ -9,9 +9,8 @@ import click
 import msgspec
 
 from packhorse.errors import InvalidTime
-from packhorse.jobs.job import moment
 from packhorse.model import limits
-from packhorse.model.clock import SYSTEM
+from packhorse.model.clock import SYSTEM, moment
 from packhorse.model.duration import micros
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TypeVar
 from weakref import ref
 
+from packhorse.audit.audit import Audit
 from packhorse.jobs import user_connections
 from packhorse.jobs.call import Call
 from packhorse.jobs.enqueue_batcher import EnqueueBatcher
@@ -71,9 +72,16 @@ class Client:
     """Keeps a store open for each event loop, for connections belong to a loop; anew after a fork."""
 
     def __init__(
-        self, builder: JobBuilder, url: str, make_store: Callable[[], Store], *, clock: Clock, migrate: bool
+        self,
+        builder: JobBuilder,
+        url: str,
+        make_store: Callable[[], Store],
+        *,
+        clock: Clock,
+        migrate: bool,
+        user: str | None = None,
     ) -> None:
-        self.builder = builder
+        self.builder, self.audit = builder, Audit(self.store, user)
         self._url, self._make_store, self._clock, self._migrate = url, make_store, clock, migrate
         self._processes = {os.getpid(): _ProcessStores(make_store())}
 

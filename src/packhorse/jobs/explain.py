@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from packhorse.jobs.handle import last_words
-from packhorse.jobs.job import Job, moment
+from packhorse.jobs.job import Job
+from packhorse.model.clock import moment
 from packhorse.model.job import Failure, State
 from packhorse.model.queue import QueueStats
 from packhorse.model.reason import WaitReason

@@ -1,7 +1,7 @@
 """A job as users see it: its state, its moments, its failures."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ import msgspec
 from packhorse.errors import UndecodablePayload
 from packhorse.jobs.metadata import metadata_of
 from packhorse.model import codec, job
+from packhorse.model.clock import moment
 from packhorse.model.ids import id_text
 from packhorse.model.job import Failure, State
 from packhorse.model.lease import Lease
@@ -199,11 +200,6 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.task} {self.state}>"
-
-
-def moment(micros: int) -> datetime:
-    """Give microseconds since 1970 as a datetime in UTC."""
-    return datetime.fromtimestamp(micros / 1_000_000, UTC)
 
 
 def progress(note: bytes) -> Progress:

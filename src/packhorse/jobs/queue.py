@@ -79,11 +79,13 @@ class Queue:
 
     async def pause(self) -> None:
         """Give workers no more jobs; running jobs go on, and jobs can be enqueued."""
-        await (await self._client.store()).queues.pause([self.name])
+        async with self._client.audit.recorded("pause", target=self.name):
+            await (await self._client.store()).queues.pause([self.name])
 
     async def resume(self) -> None:
         """Give jobs to workers again."""
-        await (await self._client.store()).queues.resume([self.name])
+        async with self._client.audit.recorded("resume", target=self.name):
+            await (await self._client.store()).queues.resume([self.name])
 
     async def counts(self) -> dict[str, int]:
         """Count the jobs of the queue in each state."""
@@ -92,11 +94,16 @@ class Queue:
 
     async def cancel_pending(self) -> int:
         """Cancel all jobs that have not started, and return how many were cancelled."""
-        return await self._sweep(self._cancel, State.WAITING, State.SCHEDULED, State.READY)
+        async with self._client.audit.announced("cancel", filter={"queue": self.name}) as operation:
+            operation.count = await self._sweep(self._cancel, State.WAITING, State.SCHEDULED, State.READY)
+        return operation.count
 
     async def purge(self) -> int:
         """Remove all jobs, ended and running ones too, and return how many were removed."""
-        return await self._sweep(self._drop, State.WAITING, *(state for state in State if state is not State.WAITING))
+        states = (State.WAITING, *(state for state in State if state is not State.WAITING))
+        async with self._client.audit.announced("purge", target=self.name) as operation:
+            operation.count = await self._sweep(self._drop, *states)
+        return operation.count
 
     async def _sweep(self, act: Callable[[list[bytes]], Awaitable[int]], *states: State) -> int:
         """Go through the states until nothing is found, waiting jobs first: the end of another makes them ready."""

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from time import time_ns as wall_ns
 from typing import Protocol
 
-__all__ = ["SYSTEM", "Clock", "SystemClock", "wall_ns"]
+__all__ = ["SYSTEM", "Clock", "SystemClock", "moment", "wall_ns"]
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -40,3 +41,8 @@ class SystemClock:
 
 
 SYSTEM = SystemClock()
+
+
+def moment(micros: int) -> datetime:
+    """Give microseconds since 1970 as a datetime in UTC."""
+    return datetime.fromtimestamp(micros / 1_000_000, UTC)

@@ -40,7 +40,7 @@ RESERVED = "packhorse."  # what our own names begin with
 OWN_NAMES = {
     "queue": frozenset[str](),
     "task": frozenset({"packhorse.collect"}),
-    "stream": frozenset({"packhorse.jobs", "packhorse.schedules"}),
+    "stream": frozenset({"packhorse.audit", "packhorse.jobs", "packhorse.schedules"}),
 }
 
 SECOND = 1_000_000

@@ -129,16 +129,20 @@ class Schedules:
 
     async def pause(self, name: str) -> None:
         """Let it fire no more until it is resumed; ticks meanwhile are not made up for."""
-        await self._must(name, lambda old: replace(old, paused=True))
+        async with self._client.audit.recorded("schedule pause", target=name):
+            await self._must(name, lambda old: replace(old, paused=True))
 
     async def resume(self, name: str) -> None:
         """Let it fire again, from its next tick on; one that was disabled too."""
-        await self._must(name, lambda old: replace(old, paused=False, disabled=False))
+        async with self._client.audit.recorded("schedule resume", target=name):
+            await self._must(name, lambda old: replace(old, paused=False, disabled=False))
 
     async def remove(self, name: str) -> bool:
         """Forget it, and say whether it was there; runs that were made go on. One declared in code comes back with the
         next worker that declares it."""
-        return bool(await (await self._store()).records.drop(KIND, [name]))
+        async with self._client.audit.recorded("schedule remove", target=name) as operation:
+            operation.count = await (await self._store()).records.drop(KIND, [name])
+        return bool(operation.count)
 
     # -- looking
 
@@ -171,16 +175,22 @@ class Schedules:
 
     async def run(self, name: str, *, at: datetime | None = None) -> JobHandle[Any]:
         """Run it once more, for this logical time or for now, whatever its rule says."""
-        schedule = await self.get(name)
-        tick = await self._now() if at is None else zoned("at", at)
-        made = schedule.tick(tick, schedule.before(tick))
-        job = job_of(self._client, schedule, made, id=new_id(), overlap="allow")
-        [receipt] = await self._client.send([job])
+        async with self._client.audit.recorded("schedule run", target=name):
+            schedule = await self.get(name)
+            tick = await self._now() if at is None else zoned("at", at)
+            made = schedule.tick(tick, schedule.before(tick))
+            job = job_of(self._client, schedule, made, id=new_id(), overlap="allow")
+            [receipt] = await self._client.send([job])
         return JobHandle(self._client, receipt.id, created=receipt.created)
 
     async def backfill(self, name: str, begin: datetime, end: datetime) -> int:
         """Make the runs of all ticks between two times (the first included, the last not) that were not made, one after
         the other; says how many. Ticks that are still to come are left to come."""
+        async with self._client.audit.recorded("schedule backfill", target=name) as operation:
+            operation.count = await self._backfill(name, begin, end)
+        return operation.count
+
+    async def _backfill(self, name: str, begin: datetime, end: datetime) -> int:
         schedule, made = await self.get(name), 0
         if zoned("end", end) <= zoned("begin", begin):
             raise InvalidSchedule(f"end={end}", "it is not after the begin")

@@ -18,7 +18,8 @@ from packhorse.cli.filters import Filters, with_filters
 from packhorse.cli.job_details import show_job
 from packhorse.cli.screen import Screen, table, with_screen
 from packhorse.cli.target import CliTarget, with_target
-from packhorse.jobs.job import Job, JobState, moment
+from packhorse.jobs.job import Job, JobState
+from packhorse.model.clock import moment
 from packhorse.model.job import State
 
 COLUMNS = tuple(name for name in formatting.COLUMNS if name != "state")

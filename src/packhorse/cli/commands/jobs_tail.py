@@ -10,9 +10,8 @@ from packhorse.cli.screen import Screen, plain, with_screen
 from packhorse.cli.target import CliTarget, with_target
 from packhorse.cli.values import Moment
 from packhorse.errors import UndecodablePayload
-from packhorse.jobs.job import moment
 from packhorse.model import limits
-from packhorse.model.clock import SYSTEM
+from packhorse.model.clock import SYSTEM, moment
 from packhorse.model.event import LIFECYCLE, Change, Event, unpack
 from packhorse.model.ids import JobId, id_text
 from packhorse.model.job import StoredJob

@@ -15,8 +15,7 @@ from packhorse.cli.screen import Screen, table, with_screen, with_yes
 from packhorse.cli.target import CliTarget, with_target
 from packhorse.cli.values import Length, suggestion
 from packhorse.jobs.explain import length
-from packhorse.jobs.job import moment
-from packhorse.model.clock import SYSTEM
+from packhorse.model.clock import SYSTEM, moment
 from packhorse.model.duration import micros
 from packhorse.model.job import State
 from packhorse.model.queue import QueueStats

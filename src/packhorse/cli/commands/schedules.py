@@ -13,7 +13,7 @@ from packhorse.cli.screen import Screen, plain, table, with_screen, with_yes
 from packhorse.cli.target import CliTarget, with_target
 from packhorse.cli.values import Moment
 from packhorse.errors import InvalidSchedule
-from packhorse.jobs.job import moment
+from packhorse.model.clock import moment
 from packhorse.model.cron import EPOCH, Cron, zone_of
 from packhorse.model.limits import LOOKED_AT, SECOND
 from packhorse.schedules.schedule import Schedule

@@ -7,7 +7,7 @@ from packhorse.cli.formatting import worker_data
 from packhorse.cli.screen import Screen, table, with_screen
 from packhorse.cli.target import CliTarget, with_target
 from packhorse.jobs.explain import length
-from packhorse.jobs.job import moment
+from packhorse.model.clock import moment
 from packhorse.model.worker import WorkerInfo
 
 COLUMNS = ("name", "host", "pid", "release", "queues", "slots", "tasks", "since", "last beat")

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from packhorse.cli.output import json_text
-from packhorse.jobs.job import moment
 from packhorse.model import limits
+from packhorse.model.clock import moment
 from packhorse.model.printable import printable
 
 LEVELS: Final = ("debug", "info", "warning", "error")
