@@ -73,3 +73,18 @@ async def test_arguments_are_taken_and_kept_byte_for_byte(store: Any, raw: Any, 
     )
 
     assert [job.payload for job in await found(store)] == [args]
+
+
+@pytest.mark.parametrize(("task", "options"), texts.RESERVED)
+async def test_names_that_are_kept_for_packhorse_are_refused(store: Any, raw: Any, task: str, options: str):
+    with pytest.raises(asyncpg.PostgresError, match=r'begin with "packhorse\." are kept for Packhorse itself'):
+        await raw.fetchval(f"SELECT {store._layout.schema}.enqueue($1, '{{}}', $2::text::json)", task, options)
+
+    assert await store.jobs.count() == {}
+
+
+async def test_names_that_only_resemble_them_are_taken(store: Any, raw: Any):
+    for task, options in texts.NOT_RESERVED:
+        await raw.fetchval(f"SELECT {store._layout.schema}.enqueue($1, '{{}}', $2::text::json)", task, options)
+
+    assert {job.task for job in await found(store)} == {task for task, _ in texts.NOT_RESERVED}

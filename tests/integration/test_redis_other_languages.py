@@ -55,6 +55,25 @@ async def test_json_is_taken_and_kept_byte_for_byte(url, clock, args):
         assert job.payload == args
 
 
+@pytest.mark.parametrize(("task", "options"), texts.RESERVED)
+async def test_names_that_are_kept_for_packhorse_are_refused(url, clock, task, options):
+    async with opened(url, clock=clock) as store:
+        with pytest.raises(
+            redis.asyncio.ResponseError, match=r'begin with "packhorse\." are kept for Packhorse itself'
+        ):
+            await enqueue(url, task.encode(), b"{}", options.encode())
+
+        assert await store.jobs.count() == {}
+
+
+async def test_names_that_only_resemble_them_are_taken(url, clock):
+    async with opened(url, clock=clock) as store:
+        for task, options in texts.NOT_RESERVED:
+            await enqueue(url, task.encode(), b"{}", options.encode())
+
+        assert sum(sum(counts.values()) for counts in (await store.jobs.count()).values()) == len(texts.NOT_RESERVED)
+
+
 @pytest.mark.parametrize("option", ["priority", "delay", "at"])
 async def test_minus_zero_is_zero(url, clock, option):
     async with opened(url, clock=clock) as store:

@@ -105,6 +105,21 @@ def test_a_task_whose_name_is_not_utf8_or_too_long_is_refused(other, task):
         other.execute(f"INSERT INTO packhorse_enqueue (task) VALUES ({TEXT})", (task,))
 
 
+@pytest.mark.parametrize(("task", "options"), texts.RESERVED)
+def test_names_that_are_kept_for_packhorse_are_refused(other, task, options):
+    with pytest.raises(sqlite3.IntegrityError, match=r'begin with "packhorse\." are kept for Packhorse itself'):
+        other.execute("INSERT INTO packhorse_enqueue (task, options) VALUES (?, ?)", (task, options))
+
+    assert other.execute("SELECT count(*) FROM packhorse_jobs").fetchone() == (0,)
+
+
+def test_names_that_only_resemble_them_are_taken(other):
+    for task, options in texts.NOT_RESERVED:
+        other.execute("INSERT INTO packhorse_enqueue (task, options) VALUES (?, ?)", (task, options))
+
+    assert other.execute("SELECT count(*) FROM packhorse_jobs").fetchone() == (len(texts.NOT_RESERVED),)
+
+
 @pytest.mark.parametrize("row", [(b"t", "{}", "{}"), ("t", b"{}", "{}"), ("t", "{}", b"{}")], ids=ascii)
 def test_bytes_that_are_not_sent_as_text_are_refused(other, row):
     with pytest.raises(sqlite3.Error, match=r"packhorse: |BLOB"):

@@ -13,3 +13,16 @@ TAKEN = (
     b"{}", b'{"x": [0, -0, 1.5, -10.25e-05, 1E+9, true, false, null, 100]}', b'{\n\t"x": "a\\nb \\" 007 NaN \\\\"}',
     '{"é": "ü€😀"}'.encode(), b'{"x": "0x10 .5 1."}', b'{"e": {"E": ["+", "-"]}}', b'{"x": "\\u0000\\ud83d\\ude00"}', b" {} ",
 )  # fmt: skip
+
+# Task and options whose names are kept for Packhorse itself, and such that only resemble them.
+RESERVED = (
+    ("packhorse.collect", "{}"),
+    ("packhorse.mine", "{}"),
+    ("t", '{"queue": "packhorse.system"}'),
+    ("t", '{"queue": "packhorse.mine", "priority": 1}'),
+)
+NOT_RESERVED = (
+    ("packhorse", "{}"),
+    ("packhorses.run", '{"queue": "Packhorse.system"}'),
+    ("t", '{"queue": "my.packhorse.", "key": "packhorse.lane"}'),
+)

@@ -89,6 +89,9 @@ for name, value in pairs(given) do
   if not CHECKS[name] then return redis.error_reply('PACKHORSE there is no option ' .. name) end
   if not CHECKS[name](value) then return redis.error_reply('PACKHORSE this is nothing for the option ' .. name) end
 end
+if sub(task, 1, 10) == 'packhorse.' or sub(given.queue or '', 1, 10) == 'packhorse.' then
+  return redis.error_reply('PACKHORSE names of queues and tasks that begin with "packhorse." are kept for Packhorse itself: choose another')
+end
 
 for name in pairs(given.headers or {}) do
   if RESERVED_HEADERS[name] then

@@ -71,6 +71,13 @@ BEGIN
                 HINT = 'Names have 1 to 255 bytes and no control characters';
         END IF;
     END LOOP;
+    FOREACH v_word IN ARRAY ARRAY[task, options ->> 'queue'] LOOP
+        IF starts_with(v_word, 'packhorse.') THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('%L is refused: names of queues and tasks that begin with "packhorse." are kept for Packhorse itself', v_word),
+                HINT = 'Choose another name';
+        END IF;
+    END LOOP;
     -- Halves of surrogate pairs, where a backslash is not itself escaped. No backslash stands here: roles read it differently.
     IF strpos(lower(concat(args, options)), chr(92) || 'ud') > 0
         AND replace(concat(args, options), repeat(chr(92), 2), '')
