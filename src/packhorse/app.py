@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 
 from packhorse import config
 from packhorse.app_worker import AppWorker, origin
-from packhorse.audit.duties import trim_audit
 from packhorse.engine.attempt_runner import Middleware
 from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Run
-from packhorse.engine.worker import MIN_LEASE_US, Settings, Worker
+from packhorse.engine.worker import MIN_LEASE_US, Settings
 from packhorse.jobs.call import Call
 from packhorse.jobs.client import Client
 from packhorse.jobs.decorators import TaskKeywords, TaskMaker
@@ -35,16 +34,16 @@ from packhorse.model.duration import Duration, micros
 from packhorse.model.page import Page
 from packhorse.model.rule import Rule
 from packhorse.schedules.decorators import Scheduling
-from packhorse.schedules.duties import duties
-from packhorse.schedules.failure_events import failed
 from packhorse.schedules.owner import makers, owner_name
 from packhorse.schedules.registry import Schedules
 from packhorse.schedules.schedule import Policies
 from packhorse.stores import NAMESPACE, anchored, open_store
 from packhorse.stores.contract import Store
 from packhorse.stores.url import shown
+from packhorse.system_queue import SystemQueue
 from packhorse.telemetry import logs
 from packhorse.telemetry.emit import Telemetry
+from packhorse.worker_factory import WorkerFactory
 
 if TYPE_CHECKING:
     from packhorse.sync import SyncApp
@@ -96,10 +95,8 @@ class App:
         self.release: str | None = config.setting("release", release, None)
         self.telemetry = Telemetry()
         logs.listen(self.telemetry)
-        self._clock = clock or SYSTEM
-        self._middleware = tuple(middleware)
-        self._codec = Codec()
-        builder = JobBuilder(self.namespace, self._codec, OptionLevels(options))
+        self._clock, codec = clock or SYSTEM, Codec()
+        builder = JobBuilder(self.namespace, codec, OptionLevels(options))
         self.client = Client(
             builder,
             self.url,
@@ -110,9 +107,20 @@ class App:
         )
         self.audit = self.client.audit
         self.registry = AppRegistry(self.client, self.client.root)
+        self.system = SystemQueue(self.client)
         made_by = makers(inspect.currentframe())[1:]
         self.schedules = Schedules(
             self.client, release=self.release, telemetry=self.telemetry, owner=partial(owner_name, self, made_by)
+        )
+        self._workers = WorkerFactory(
+            self.client,
+            self.registry,
+            self.schedules,
+            self.system,
+            self.telemetry,
+            tuple(middleware),
+            codec,
+            self._clock,
         )
         self._queues: dict[str, Queue] = {}
         self.found_at: str | None = None  # module:attribute, where a command found this app
@@ -351,22 +359,7 @@ class App:
             release=self.release,
             origin=origin(self, self.registry.modules, self.found_at),
         )
-        return AppWorker(settings, self._make_worker)
-
-    async def _make_worker(self, settings: Settings) -> Worker:
-        store = await self.store()
-        await self.schedules.declare()
-        return Worker(
-            store,
-            self.registry,
-            settings,
-            telemetry=self.telemetry,
-            middleware=self._middleware,
-            more_duties=[*duties(self.client, store, self.telemetry), trim_audit(store)],
-            on_dead=failed,
-            codec=self._codec,
-            clock=self._clock,
-        )
+        return AppWorker(settings, self._workers.make)
 
     @property
     def queues(self) -> tuple[str, ...]:

@@ -2,36 +2,46 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
 from packhorse.engine.context import Context
 from packhorse.engine.worker import Settings, Worker
 from packhorse.errors import ConfigError
+from packhorse.worker_factory import Companion
 
 
 class AppWorker:
     """A worker of an app: ``await worker.run()``, or ``async with worker:`` beside other code of the loop."""
 
-    def __init__(self, settings: Settings, make: Callable[[Settings], Awaitable[Worker]]) -> None:
+    def __init__(
+        self, settings: Settings, make: Callable[[Settings], Awaitable[tuple[Worker, list[Companion]]]]
+    ) -> None:
         self.settings, self._make = settings, make
         self._worker: Worker | None = None
+        self._running = AsyncExitStack()
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT. Running jobs get the grace to end; a second signal stops them now."""
-        self._worker = await self._make(self.settings)
-        await self._worker.run()
+        self._worker, companions = await self._make(self.settings)
+        async with AsyncExitStack() as stack:
+            for companion in companions:
+                await stack.enter_async_context(companion)
+            await self._worker.run()
 
     async def __aenter__(self) -> Self:
-        self._worker = await self._make(self.settings)
-        await self._worker.__aenter__()
+        self._worker, companions = await self._make(self.settings)
+        async with AsyncExitStack() as stack:
+            for each in (*companions, self._worker):
+                await stack.enter_async_context(each)
+            self._running = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._worker is not None:
-            await self._worker.__aexit__(kind, error, trace)
+        await self._running.__aexit__(kind, error, trace)
 
     def stop(self) -> None:
         """Take no more jobs, and end when the running ones have ended; a second call does not wait for them."""

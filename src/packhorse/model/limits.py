@@ -38,9 +38,9 @@ STORE_MIN_LEASE_US = 1000
 
 RESERVED = "packhorse."  # what our own names begin with
 OWN_NAMES = {
-    "queue": frozenset[str](),
-    "task": frozenset({"packhorse.collect"}),
-    "stream": frozenset({"packhorse.audit", "packhorse.jobs", "packhorse.schedules"}),
+    "queue": frozenset({"packhorse.system"}),
+    "task": frozenset({"packhorse.bulk", "packhorse.collect", "packhorse.deliver"}),
+    "stream": frozenset({"packhorse.audit", "packhorse.jobs", "packhorse.lost", "packhorse.schedules"}),
 }
 
 SECOND = 1_000_000
