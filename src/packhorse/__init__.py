@@ -23,7 +23,7 @@ from packhorse.jobs.batch import Batch, Message
 from packhorse.jobs.call import Call
 from packhorse.jobs.chunks import Chunk, Position
 from packhorse.jobs.handle import JobHandle
-from packhorse.jobs.job import Job, JobState, Progress
+from packhorse.jobs.job import Child, Job, JobState, Progress
 from packhorse.jobs.job_builder import correlated
 from packhorse.jobs.options import Keep, Unique
 from packhorse.jobs.plans import Group, Plan, PlanHandle, chain, chord, group
@@ -46,6 +46,7 @@ __all__ = [
     "Batch",
     "Call",
     "Cancel",
+    "Child",
     "Chunk",
     "ConfigError",
     "Context",

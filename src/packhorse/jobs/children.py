@@ -11,11 +11,11 @@ from packhorse.engine.signals import SettleAs
 from packhorse.errors import ChildFailed, PayloadTooLarge
 from packhorse.jobs.handle import unpack_plain
 from packhorse.jobs.job_builder import set_argument
-from packhorse.jobs.metadata import JobMetadata, OnFailure, ResultBinding, metadata_of
+from packhorse.jobs.metadata import OnFailure, ResultBinding, metadata_of
 from packhorse.jobs.options import NO_CALL_OPTIONS, CallOptions, JobOptions
 from packhorse.model import codec, limits
 from packhorse.model.effect import Enqueue, Put
-from packhorse.model.ids import JobId, chosen_id, id_text
+from packhorse.model.ids import JobId, child_ids, chosen, id_text
 from packhorse.model.job import NewJob
 from packhorse.model.lease import Lease
 from packhorse.model.outcome import Wait
@@ -51,11 +51,6 @@ class FanOut(msgspec.Struct, frozen=True, omit_defaults=True):
     before: Input | None = None
     inputs: dict[str, str] = {}
     input: msgspec.Raw = msgspec.Raw(b"null")
-
-
-def ids_below(namespace: str, chosen: str, count: int) -> list[JobId]:
-    """Make the ids of the jobs below the head of a plan with a chosen id, in order."""
-    return sorted(chosen_id(namespace, chosen, str(count), str(number)) for number in range(count))
 
 
 class CollectTask:
@@ -155,26 +150,26 @@ class ChildResults:
 
     async def payload(self, lease: Lease, payload: bytes) -> bytes:
         """The payload with the results of the children."""
-        metadata = metadata_of(lease.headers)
-        binding = metadata.results
+        binding = metadata_of(lease.headers).results
         if binding is None:
             return payload
         left = await _left(await self._client.store(), lease.id)
         if lease.task == COLLECT:
             return _for_collect(lease, msgspec.json.decode(payload, type=FanOut), binding, left)
-        others = self._others(metadata, left)
+        others = _others(lease.id, binding, left)
         if len(left) - len(others) < binding.children:  # some were replayed, or children of others ended first
             raise SettleAs(Wait(WaitReason.CHILDREN, children=binding.children + len(others)))
         for child in others:
             del left[child]
         return set_argument(payload, binding.name, msgspec.Raw(_value(binding, left)))
 
-    def _others(self, metadata: JobMetadata, left: Iterable[str]) -> list[str]:
-        """Children that are not its own: of a plan that was enqueued again under the same id, with more calls."""
-        if metadata.id is None or metadata.results is None or not metadata.results.below:
-            return []
-        mine = {each.hex() for each in ids_below(self._client.builder.namespace, metadata.id, metadata.results.below)}
-        return [child for child in left if child not in mine]
+
+def _others(job: JobId, binding: ResultBinding, left: Iterable[str]) -> list[str]:
+    """Children that are not its own: of a plan that was enqueued again under the same id, with more calls."""
+    if not chosen(job):
+        return []
+    mine = {child.hex() for child in child_ids(job, binding.children)}
+    return [child for child in left if child not in mine]
 
 
 def _for_collect(lease: Lease, fan_out: FanOut, binding: ResultBinding, left: dict[str, list[bytes]]) -> bytes:

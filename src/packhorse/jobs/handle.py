@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from packhorse.errors import JobCancelled, JobFailed, JobNotFound, StoreError
 from packhorse.jobs.chunks import Chunk, Position, chunks
-from packhorse.jobs.job import Job, JobState, Progress, state_of
+from packhorse.jobs.job import Child, Job, JobState, Progress, state_of
 from packhorse.model import codec
 from packhorse.model.duration import Duration, micros
-from packhorse.model.ids import JobId, id_text
+from packhorse.model.ids import JobId, id_text, parse_id
 from packhorse.model.job import State, StoredJob
-from packhorse.model.limits import SECOND
+from packhorse.model.limits import ITEMS, SECOND
 
 if TYPE_CHECKING:
     from packhorse.jobs.client import Client
@@ -54,6 +54,14 @@ class JobHandle(Generic[R_co]):
         """Read the state of the job; ``unknown`` if the store has no such job, or no longer keeps it."""
         [found] = await self._client.get([self._id], bodies=False)
         return state_of(found)
+
+    async def children(self) -> AsyncIterator[Child]:
+        """The jobs whose results the job takes, in order: the parts of a group of any size, or the job before it in a chain."""
+        children = (await self.info()).children
+        for begin in range(0, len(children), ITEMS):
+            some = children[begin : begin + ITEMS]
+            for child, stored in zip(some, await self._client.get([*map(parse_id, some)], bodies=False), strict=True):
+                yield Child(child, None if stored is None else Job(stored))
 
     async def progress(self) -> Progress | None:
         """Its last progress; None if it never reported any."""

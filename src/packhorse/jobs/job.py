@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -119,6 +119,15 @@ class Job:
             return None
 
     @cached_property
+    def children(self) -> tuple[str, ...]:
+        """The ids of the jobs whose results it takes, in order: the parts of a group, or the job before it in a chain."""
+        try:
+            results = metadata_of(self._stored.headers).results
+        except UndecodablePayload:
+            return ()
+        return () if results is None else tuple(id_text(part) for part in results.parts(self._stored.id))
+
+    @cached_property
     def headers(self) -> Mapping[str, Any]:
         """The headers of the job; empty if they cannot be read, because one bad row must not hide the others.
 
@@ -200,6 +209,20 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.task} {self.state}>"
+
+
+class Child(NamedTuple):
+    """A job whose result another one takes."""
+
+    id: str
+    """Its id, also before it is stored."""
+    job: Job | None
+    """The job without its arguments and result; None if it is not enqueued yet or no longer kept."""
+
+    @property
+    def state(self) -> JobState:
+        """The state of the job; ``unknown`` if it is not enqueued yet or no longer kept."""
+        return JobState.UNKNOWN if self.job is None else self.job.state
 
 
 def progress(note: bytes) -> Progress:

@@ -6,6 +6,7 @@ import msgspec
 
 from packhorse.errors import UndecodablePayload
 from packhorse.jobs.options import NO_OPTIONS, JobOptions
+from packhorse.model.ids import JobId, child_ids
 
 _MARK = b'"packhorse":'
 
@@ -21,8 +22,8 @@ class OnFailure(StrEnum):
 class ResultBinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a job takes the results of its children: under which parameter, as one value or as a list, of how many.
 
-    ``sizes`` are given where each child leaves a list: how many values the list has. ``below`` is how many jobs are below
-    the head of a plan with a chosen id: their ids come from it.
+    ``sizes`` are given where each child leaves a list: how many values the list has. ``after`` says that these children come
+    after another one, whose result they take.
     """
 
     name: str
@@ -30,7 +31,17 @@ class ResultBinding(msgspec.Struct, frozen=True, omit_defaults=True):
     many: bool = False
     sizes: tuple[int, ...] = ()
     on_failure: OnFailure = OnFailure.FAIL
-    below: int = 0
+    after: bool = False
+
+    def parts(self, job: JobId) -> list[JobId]:
+        """The jobs whose results a job takes, in order; instead of children that only collect results, their children."""
+        children = child_ids(job, self.after + self.children)
+        if not self.sizes:
+            return children
+        before, collecting = children[: self.after], children[self.after :]
+        return before + [
+            part for child, size in zip(collecting, self.sizes, strict=True) for part in child_ids(child, size)
+        ]
 
 
 class JobMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,11 +13,11 @@ import msgspec
 
 from packhorse.errors import InvalidOption
 from packhorse.jobs.call import Call
-from packhorse.jobs.children import CollectTask, FanOut, Input, ids_below
+from packhorse.jobs.children import CollectTask, FanOut, Input
 from packhorse.jobs.metadata import OnFailure, ResultBinding
 from packhorse.jobs.options import CallOptions
 from packhorse.model import codec, limits
-from packhorse.model.ids import JobId, chosen_id, new_id
+from packhorse.model.ids import JobId, child_ids, chosen_id, new_id
 from packhorse.model.job import NewJob
 
 if TYPE_CHECKING:
@@ -83,18 +83,15 @@ class _Node:
 
 
 class PlanBuilder:
-    """Builds the jobs of one plan. Ids come from the chosen id of its last call, if that has one."""
+    """Builds the jobs of one plan. The id of each job comes from that of the job that waits for it."""
 
     def __init__(self, client: "Client", steps: Steps, options: CallOptions) -> None:
         self._client, self._steps, self._options = client, steps, options
 
     def jobs(self) -> list[NewJob]:
         """Build the jobs, the head first, each before the jobs it waits for."""
-        root = self._node(self._steps, None)
-        below = root.size - 1
         head = self._id() or new_id()
-        ids = iter(self._ids_below(below))
-        return self._stored(root, head, None, ids, chain=head, below=below)
+        return self._stored(self._node(self._steps, None), head, None, chain=head)
 
     # -- nodes
 
@@ -120,7 +117,8 @@ class PlanBuilder:
         children, results = self._side_by_side(group, "results", beside)
         if not before:
             return _Node(self._collect(beside), children, results)
-        node = _Node(self._collect(beside), [self._node(before, beside)], results)
+        after = msgspec.structs.replace(results, after=True)
+        node = _Node(self._collect(beside), [self._node(before, beside)], after)
         node.fan_out, node.waits_for_input = tuple(children), group.on_failure
         return node
 
@@ -158,39 +156,25 @@ class PlanBuilder:
         chosen = self._options.id
         return None if chosen is None else chosen_id(self._client.builder.namespace, chosen)
 
-    def _ids_below(self, count: int) -> list[JobId]:
-        """Ids of the jobs below the head, in order: results of children are read in the order of their ids.
-
-        With a chosen id they come from it and from how many they are, so the whole plan is stored once.
-        """
-        if self._options.id is None:
-            return sorted(new_id() for _ in range(count))
-        return ids_below(self._client.builder.namespace, self._options.id, count)
-
-    def _stored(
-        self, node: _Node, id: JobId, parent: JobId | None, ids: Iterator[JobId], *, chain: JobId, below: int = 0
-    ) -> list[NewJob]:
-        """Build the job of a node and those below it."""
+    def _stored(self, node: _Node, id: JobId, parent: JobId | None, *, chain: JobId) -> list[NewJob]:
+        """Build the job of a node and those below it. Results of children are read in the order of their ids."""
         children: list[NewJob] = []
-        for child in node.children:
-            children += self._stored(child, next(ids), id, ids, chain=chain)
-        results = node.results
-        if results is not None and below and self._options.id is not None:
-            results = msgspec.structs.replace(results, below=below)
+        count = len(node.children)
+        for child, child_id in zip(node.children, child_ids(id, count), strict=True):
+            children += self._stored(child, child_id, id, chain=chain)
         call = node.call
         if node.fan_out:
             call = Call(call.target, self._fan_out(node, id, children, chain), call.options)
-        count = len(node.children)
-        job = self._client.builder.build(call, id=id, parent=parent, children=count, chain=chain, results=results)
+        job = self._client.builder.build(call, id=id, parent=parent, children=count, chain=chain, results=node.results)
         return [job, *children]
 
     def _fan_out(self, node: _Node, id: JobId, children: Sequence[NewJob], chain: JobId) -> bytes:
         """The payload of a job that enqueues the jobs of its nodes, once what it waits for has ended."""
         jobs: list[NewJob] = []
         inputs: dict[str, str] = {}
-        fresh = iter(sorted(new_id() for _ in range(sum(one.size for one in node.fan_out))))
-        for one in node.fan_out:
-            built = self._stored(one, next(fresh), id, fresh, chain=chain)
+        count = len(node.children)
+        for one, child_id in zip(node.fan_out, child_ids(id, count + len(node.fan_out))[count:], strict=True):
+            built = self._stored(one, child_id, id, chain=chain)
             named = zip(built, one.tree(), strict=True)
             inputs |= {job.id.hex(): each.input_name for job, each in named if each.input_name is not None}
             jobs += built

@@ -92,6 +92,7 @@ class SyncHandle(Generic[R_co]):
     cancel = forward(JobHandle[Any].cancel)
     promote = forward(JobHandle[Any].promote)
     replay = forward(JobHandle[Any].replay)
+    children = forward_each(JobHandle[Any].children)
     stream = forward_each(JobHandle[Any].stream)
 
     # A body, for a type checker knows no R inside ``forward``.

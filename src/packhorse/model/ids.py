@@ -51,6 +51,14 @@ def chosen_id(namespace: str, *words: str) -> JobId:
     return bytes(raw)
 
 
+def child_ids(parent: JobId, count: int) -> list[JobId]:
+    """The ids of the first children of a job, in order. They come from its own id, so that no job has to store them."""
+    digest = hashlib.sha256(parent).digest()
+    marks = bytes((parent[6] & 0xF0 | digest[0] & 0x0F, digest[1], _VARIANT | digest[2] & 0x3F))
+    head = parent[:6] + marks + digest[3:8]
+    return [head + number.to_bytes(2, "big") for number in range(count)]
+
+
 def chosen(job: JobId) -> bool:
     """Whether an id was made from words, and is therefore remembered beyond retention."""
     return job[6] >> 4 == 8
