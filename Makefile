@@ -4,7 +4,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo pictures test quick coverage lint fmt crash crash-long versions bench bench-quick bench-size bench-raw docs docs-serve clean
+.PHONY: help demo pictures test quick coverage lint fmt crash crash-long versions bench bench-quick bench-pairs bench-size bench-raw docs docs-serve clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-11s %s\n", $$1, $$2}'
@@ -70,6 +70,9 @@ versions: $(READY)  ## Run conformance and integration tests on other releases o
 
 bench-quick: $(READY)  ## Compare Packhorse with some peers, about two minutes; BENCH=--help lists the options
 	$(BIN)/python -m benchmarks.quick $(BENCH)
+
+bench-pairs: $(READY)  ## Compare processor time per job with an older revision: BENCH="--before HEAD~1", five minutes
+	$(BIN)/python -m benchmarks.pairs $(BENCH)
 
 bench-size: $(READY)  ## Time calls in a store with 10 million finished and 1 million scheduled jobs, hours; BENCH=--small is a tenth
 	$(BIN)/python -m benchmarks.size $(BENCH)
