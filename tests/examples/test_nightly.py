@@ -1,11 +1,13 @@
 """The nightly example: by the clocks of Paris, for the time it was meant for, and reports by tenant."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from examples.nightly.reports import Reports
-from examples.nightly.tasks import Baskets, cleanup, count
+from examples.nightly.site import Site, text
+from examples.nightly.tasks import aggregation, cleanup, count, health_check
 from packhorse import App
 from packhorse.testing import TurnedClock
 from tests.conftest import kinds
@@ -21,6 +23,11 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "site.db")
+
+
+@pytest.fixture
 def clock() -> TurnedClock:
     return TurnedClock(round(BEGIN.timestamp()) * SECOND)
 
@@ -32,14 +39,28 @@ async def pass_hours(app: App, clock: TurnedClock, hours: int, queue: str) -> No
             await work(app, clock, queue)
 
 
-async def test_old_baskets_are_removed_once_a_night_by_the_clocks_of_paris(app: App, clock: TurnedClock):
-    baskets = Baskets()
-    task = cleanup(app, baskets)
+def fill(site: Site, now: datetime) -> None:
+    """One row of each kind that is to go or to be archived, and one that is to stay."""
+    old, new = text(now - timedelta(days=91)), text(now + timedelta(days=1))
+    for name, moment in (("old", old), ("new", new)):
+        site.execute("insert or replace into invitations values (?, ?)", f"{name}@example.org", moment)
+        site.execute("insert or replace into sessions values (?, ?)", name, moment)
+        site.execute("insert or replace into projects values (?, ?, null)", name, moment)
+
+
+def archived(site: Site) -> list[tuple[object, ...]]:
+    return site.execute("select name, archived_at is not null from projects order by name")
+
+
+async def test_the_site_is_cleaned_up_once_a_night_by_the_clocks_of_paris(app: App, clock: TurnedClock, site: Site):
+    task = cleanup(app, site)
     await app.schedules.declare()
     for night in range(4):  # 28 March to 31 March; the clocks go forward on the 29th
-        baskets.left = {"old": BEGIN - timedelta(days=30), "new": BEGIN + timedelta(days=night)}
+        fill(site, BEGIN + timedelta(days=night))
         await pass_hours(app, clock, 24, "nightly")
-        assert list(baskets.left) == ["new"]
+        assert site.execute("select email from invitations") == [("new@example.org",)]
+        assert site.execute("select token from sessions") == [("new",)]
+        assert archived(site) == [("new", 0), ("old", 1)]
     done = await app.find(task=task.name, state="done")
 
     assert sorted(job.headers["tick"][5:16] for job in done.items) == [
@@ -50,12 +71,48 @@ async def test_old_baskets_are_removed_once_a_night_by_the_clocks_of_paris(app: 
     ]
 
 
-async def test_baskets_are_counted_every_minute(app: App, clock: TurnedClock):
-    baskets = Baskets()
-    task = count(app, baskets)
+async def test_events_are_counted_by_day_every_six_hours_and_a_second_run_changes_no_count(
+    app: App, clock: TurnedClock, site: Site
+):
+    task = aggregation(app, site)
+    await app.schedules.declare()
+    for hour in range(36):
+        site.execute("insert into events (created_at) values (?)", text(BEGIN + timedelta(hours=hour, minutes=30)))
+    await pass_hours(app, clock, 36, "nightly")
+    counts = [("2026-03-27", 12), ("2026-03-28", 24)]
+    assert site.execute("select date, event_count from daily_metrics order by date") == counts
+    done = await app.find(task=task.name, state="done")
+    assert len(done.items) == 6
+
+    await app.schedules.run("aggregate-events", at=BEGIN + timedelta(hours=36))
+    await work(app, clock, "nightly")
+    assert site.execute("select date, event_count from daily_metrics order by date") == counts
+
+
+async def test_a_health_check_that_fails_leaves_its_next_tick_and_the_other_schedules_alone(
+    app: App, clock: TurnedClock, site: Site
+):
+    check, counted = health_check(app, site), count(app, site)
+    await app.schedules.declare()
+    site.execute("alter table users rename to gone")
+    for minute in range(10):
+        if minute == 6:
+            site.execute("alter table gone rename to users")
+        clock.turn(60 * SECOND)
+        await app.schedules.fire()
+        await work(app, clock, "nightly")
+
+    [dead] = (await app.find(task=check.name, state="dead")).items
+    assert (dead.headers["tick"][11:16], dead.failures[-1].type) == ("12:05", "sqlite3.OperationalError")
+    assert [job.headers["tick"][11:16] for job in (await app.find(task=check.name, state="done")).items] == ["12:10"]
+    assert len((await app.find(task=counted.name, state="done")).items) == 10
+
+
+async def test_active_sessions_are_counted_every_minute(app: App, clock: TurnedClock, site: Site):
+    task = count(app, site)
     await app.schedules.declare()
     for minute in range(5):
-        baskets.left[f"basket {minute}"] = BEGIN
+        site.execute("insert into sessions values (?, ?)", f"{minute}", text(BEGIN + timedelta(hours=1)))
         clock.turn(60 * SECOND)
         await app.schedules.fire()
         await work(app, clock, "nightly")
@@ -65,16 +122,16 @@ async def test_baskets_are_counted_every_minute(app: App, clock: TurnedClock):
     assert counted == {f"12:0{n}": f"{n}".encode() for n in range(1, 6)}
 
 
-async def test_a_run_by_hand_cleans_up_for_the_time_it_is_reported(app: App, clock: TurnedClock):
-    baskets = Baskets()
-    cleanup(app, baskets)
+async def test_a_run_by_hand_cleans_up_for_the_time_it_is_reported(app: App, clock: TurnedClock, site: Site):
+    cleanup(app, site)
     await app.schedules.declare()
-    baskets.left = {"old": BEGIN - timedelta(days=20), "new": BEGIN - timedelta(days=8)}
+    for days in (20, 8):
+        site.execute("insert into sessions values (?, ?)", f"{days}", text(BEGIN - timedelta(days=days)))
 
     await app.schedules.run("nightly-cleanup", at=BEGIN - timedelta(days=10))
     await work(app, clock, "nightly")
 
-    assert list(baskets.left) == ["new"]
+    assert site.execute("select token from sessions") == [("8",)]
 
 
 async def test_tenants_have_their_reports_by_their_own_clocks(app: App, clock: TurnedClock):
