@@ -3,6 +3,8 @@
 from packhorse.app import App
 from packhorse.app_worker import AppWorker
 from packhorse.audit.entry import AuditEntry
+from packhorse.dead_letters.groups import ErrorGroup
+from packhorse.dead_letters.letter import DeadLetter, FailedAttempt
 from packhorse.engine.context import Context, current
 from packhorse.engine.signals import Cancel, Fail, Retry, Snooze
 from packhorse.engine.tx import SyncTx, Tx
@@ -50,7 +52,10 @@ __all__ = [
     "Chunk",
     "ConfigError",
     "Context",
+    "DeadLetter",
+    "ErrorGroup",
     "Fail",
+    "FailedAttempt",
     "Failure",
     "Group",
     "InvalidArguments",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 
 from packhorse import config
 from packhorse.app_worker import AppWorker, origin
+from packhorse.dead_letters.registry import DeadLetters
+from packhorse.dead_letters.seen import SeenMarks
 from packhorse.engine.attempt_runner import Middleware
 from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
@@ -108,11 +110,12 @@ class App:
         self.audit = self.client.audit
         self.registry = AppRegistry(self.client, self.client.root)
         self.system = SystemQueue(self.client)
+        self.dead_letters = DeadLetters(self.client, self.system, SeenMarks(self.client))
         made_by = makers(inspect.currentframe())[1:]
         self.schedules = Schedules(
             self.client, release=self.release, telemetry=self.telemetry, owner=partial(owner_name, self, made_by)
         )
-        self._workers = WorkerFactory(
+        self.workers = WorkerFactory(
             self.client,
             self.registry,
             self.schedules,
@@ -359,7 +362,7 @@ class App:
             release=self.release,
             origin=origin(self, self.registry.modules, self.found_at),
         )
-        return AppWorker(settings, self._workers.make)
+        return AppWorker(settings, self.workers.make)
 
     @property
     def queues(self) -> tuple[str, ...]:

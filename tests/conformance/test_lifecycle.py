@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from packhorse.model.effect import Enqueue, Publish, Put
-from packhorse.model.event import LIFECYCLE, Change, pack
+from packhorse.model.event import LIFECYCLE, Change, pack, unpack
+from packhorse.model.job import State
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead, On
 from packhorse.model.reason import WaitReason
@@ -22,8 +23,10 @@ from tests.factories import (
     changes,
     end,
     laned,
+    lose,
     new,
     new_id,
+    one,
     put_in,
     run,
     take,
@@ -346,3 +349,20 @@ async def test_prune_leaves_the_newest_ten_thousand_events(store):
     [oldest, *_] = await store.streams.read(LIFECYCLE, limit=1)
     assert oldest.offset == 101
     assert await store.streams.read(LIFECYCLE, after=10_099) == newest
+
+
+async def test_a_job_died_at_the_moment_of_the_event_that_says_so_and_so_did_its_last_failure_unless_it_was_taken_back_as_poison(
+    store, clock
+):
+    [failed, poison] = await put_in(store, new(queue="fails"), new())
+    clock.turn(7)
+    await run(store, DEAD, queue="fails")
+    [died] = await store.streams.read(LIFECYCLE, after=await now(store) - 1)
+    clock.turn(7)
+    await lose(store, clock, 1, max_lost=1)
+    [taken] = await store.streams.read(LIFECYCLE, after=await now(store) - 1)
+
+    first, second = await one(store, failed), await one(store, poison)
+    assert (first.state, first.since, first.failures[-1].at) == (State.DEAD, died.at, died.at)
+    assert (second.state, second.since, second.failures) == (State.DEAD, taken.at, ())
+    assert [change for change, _ in unpack(taken.data) if change is Change.DEAD] == [Change.DEAD]

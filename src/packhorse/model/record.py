@@ -4,6 +4,7 @@ import msgspec
 
 DELIVERED = "packhorse.delivered"
 CHUNKS = "packhorse.chunks"
+SEEN = "packhorse.seen"  # by queue: when its dead jobs were last looked at
 
 
 class Record(msgspec.Struct, frozen=True):

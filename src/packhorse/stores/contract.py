@@ -388,6 +388,7 @@ class Streams(Protocol):
 
         Each call that changes jobs adds one packed event to the stream of the lifecycle of jobs.
         An entry that is damaged does not hide the next.
+        A job died at the moment of the event that says so, and so did its last failure, unless it was taken back as poison.
         """
 
     async def bounds(self, stream: str) -> StreamBounds:

@@ -1,20 +1,40 @@
 """Run jobs in a test until no job is ready or due."""
 
 from collections.abc import Sequence
+from typing import overload
 
+from packhorse.app import App
 from packhorse.engine.attempt_runner import Middleware
 from packhorse.engine.registry import Registry
 from packhorse.engine.runners import LoopRunner
 from packhorse.engine.settlement_queue import DeadHook, no_effects
 from packhorse.engine.worker import Settings, Worker
+from packhorse.model import limits
 from packhorse.model.clock import SYSTEM, Clock
+from packhorse.schedules.failure_events import failed
 from packhorse.stores.contract import Store
+from packhorse.system_queue import SYSTEM_QUEUE
 from packhorse.telemetry.emit import Telemetry
 
 
+@overload
+async def run_until_idle(app: App, /, *, settings: Settings | None = None) -> None: ...
+@overload
 async def run_until_idle(
     store: Store,
     registry: Registry,
+    /,
+    settings: Settings | None = None,
+    *,
+    clock: Clock = SYSTEM,
+    telemetry: Telemetry | None = None,
+    middleware: Sequence[Middleware] = (),
+    on_dead: DeadHook = no_effects,
+) -> None: ...
+async def run_until_idle(
+    place: Store | App,
+    registry: Registry | None = None,
+    /,
     settings: Settings | None = None,
     *,
     clock: Clock = SYSTEM,
@@ -24,12 +44,18 @@ async def run_until_idle(
 ) -> None:
     """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled.
 
-    Without ``settings``, it runs every queue: ``default``, those that the registry names, and those that hold jobs.
+    Given an app, it also makes the dead letters of jobs that died, and runs their handlers and all other jobs of
+    Packhorse itself. Given a store and a registry of tasks, it runs these tasks alone. Without ``settings``, it runs every
+    queue: ``default``, those that the registry names, and those that hold jobs.
     """
+    if isinstance(place, App):
+        await _run_app(place, settings)
+        return
+    assert registry is not None
 
     async def run(settings: Settings) -> None:
         worker = Worker(
-            store,
+            place,
             registry,
             settings,
             telemetry=telemetry,
@@ -45,11 +71,47 @@ async def run_until_idle(
     if settings is not None:
         await run(settings)
         return
-    served, queues = set[str](), {"default", *registry.queues, *await store.jobs.count()}
+    served, queues = set[str](), {"default", *registry.queues, *await _queues(place)}
     while queues > served:
         served |= queues
         await run(Settings(queues=dict.fromkeys(sorted(served), 1)))
-        queues = served.union(await store.jobs.count())
+        queues = served.union(await _queues(place))
+
+
+async def _run_app(app: App, settings: Settings | None) -> None:
+    """Run the jobs of an app, its duties and its own jobs in turn, until nothing has changed."""
+    store, made = await app.store(), app.workers
+    duties = app.system.duties(store)
+    before = None
+    while (now := await _totals(store)) != before:
+        before = now
+        for registry, chosen in ((app.registry, settings), (app.system.registry, _SYSTEM)):
+            await run_until_idle(
+                store,
+                registry,
+                chosen,
+                clock=made.clock,
+                telemetry=app.telemetry,
+                middleware=made.middleware,
+                on_dead=failed,
+            )
+            if registry is app.registry:
+                for duty in duties:
+                    while await duty.run():
+                        pass
+
+
+async def _queues(store: Store) -> set[str]:
+    """The queues of users that hold jobs."""
+    return {queue for queue in await store.jobs.count() if not queue.startswith(limits.RESERVED)}
+
+
+async def _totals(store: Store) -> dict[str, object]:
+    """What changes whenever a job is enqueued or ends."""
+    return {each.name: (each.total_enqueued, each.total_ended) for each in await store.queues.stats()}
+
+
+_SYSTEM = Settings(queues={SYSTEM_QUEUE: 1})
 
 
 def _middle() -> float:

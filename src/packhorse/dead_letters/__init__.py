@@ -1,0 +1,1 @@
+"""Dead letters for code: handlers, groups of errors, and what can be done about dead jobs."""
