@@ -5,6 +5,7 @@ import pytest
 
 from packhorse.dead_letters.groups import GROUPS, HOURS, NEWEST, ErrorGroup, GroupCounter, group_of, grown
 from packhorse.dead_letters.reader import DeathReader
+from packhorse.jobs.search import Search
 from packhorse.model.clock import moment
 from packhorse.model.death import Death
 from packhorse.model.ids import id_text, new_id
@@ -12,6 +13,7 @@ from packhorse.model.job import Failure, State, StoredJob
 from packhorse.model.lease import Settlement
 from packhorse.model.outcome import Dead
 from packhorse.model.reason import DeadReason
+from packhorse.testing import run_until_idle
 from tests.factories import DAY, HOUR, new, put_in, take
 
 AT = 1_700_000_000 * 1_000_000
@@ -98,3 +100,18 @@ async def test_deaths_are_counted_exactly_by_fingerprint_and_expire(store, clock
     assert found["f1"].hourly[:3] == (30, 0, 30)
     clock.turn(31 * DAY)
     assert await groups(store) == {}
+
+
+async def test_dead_jobs_are_found_by_the_fingerprint_of_their_last_death(app):
+    @app.task(attempts=1)
+    async def fails(kind: str) -> None:
+        raise {"a": ValueError, "b": KeyError}[kind]("no")
+
+    jobs = [await fails.enqueue(kind) for kind in "aab"]
+    await run_until_idle(app)
+    wanted = (await jobs[0].info()).failures[-1].fingerprint
+    found = {job.id async for job in Search(group=wanted).jobs(app.client)}
+
+    assert found == {jobs[0].id, jobs[1].id}
+    await jobs[0].replay()
+    assert {job.id async for job in Search(group=wanted).jobs(app.client)} == {jobs[1].id}

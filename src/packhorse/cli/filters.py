@@ -28,11 +28,10 @@ class Filters(Search):
 
     async def find(self, app: App) -> AsyncIterator[Job]:
         """Find the jobs page by page, up to the limit."""
-        wanted, left, cursor = asdict(self), self.limit, None
-        del wanted["limit"]
+        wanted, left, cursor = Search(**{name: getattr(self, name) for name in _SEARCHED}), self.limit, None
         while left is None or left > 0:
             size = PAGE_SIZE if left is None or self.sifted else min(left, PAGE_SIZE)
-            page = await app.find(**wanted, limit=size, cursor=cursor)
+            page = await wanted.page(app.client, size, cursor)
             for job in page.items[:left]:
                 yield job
             left = None if left is None else left - len(page.items)
@@ -42,6 +41,7 @@ class Filters(Search):
 
 
 _NAMES = tuple(field.name for field in fields(Filters))
+_SEARCHED = tuple(field.name for field in fields(Search))
 
 
 def with_filters(*, limit: int | None = None, state: str | None = None) -> Callable[..., Any]:
@@ -78,6 +78,7 @@ def _options(limit: int | None, state: str | None) -> list[Callable[..., Any]]:
         click.option("--tenant", help="Only jobs of this tenant."),
         click.option("--header", type=Pair(), help="Only jobs with this header, as name=value."),
         click.option("--error", help="Only jobs with this text in the type or message of a failure."),
+        *([click.option("--group", help="Only jobs of the error group with this fingerprint.")] if state else []),
         click.option(
             "--enqueued-after",
             type=Moment(back=True),

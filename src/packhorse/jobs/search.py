@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from packhorse.errors import InvalidOption
 from packhorse.jobs.job import Job
 from packhorse.model import limits
-from packhorse.model.job import State
+from packhorse.model.death import Death
+from packhorse.model.job import State, StoredJob
 from packhorse.model.page import Filter, Page
 from packhorse.model.reason import DeadReason, WaitReason
 
@@ -21,7 +22,10 @@ _REASONS: dict[str, WaitReason | DeadReason] = {reason.value: reason for reason 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Filters of jobs. ``header`` is a name and a value, ``error`` a part of the type or message of a failure."""
+    """Filters of jobs. ``header`` is a name and a value, ``error`` a part of the type or message of a failure.
+
+    ``group`` is the fingerprint of dead jobs.
+    """
 
     queue: str | None = None
     task: str | None = None
@@ -31,6 +35,7 @@ class Search:
     tenant: str | None = None
     header: tuple[str, Any] | None = None
     error: str | None = None
+    group: str | None = None
     enqueued_after: datetime | None = None
 
     @property
@@ -78,11 +83,17 @@ class Search:
     @property
     def sifted(self) -> bool:
         """Whether some of it is looked at only here: of a page of the store few jobs may be left."""
-        return self.header is not None or self.error is not None
+        return (self.header, self.error, self.group) != (None, None, None)
 
     def fits(self, job: Job) -> bool:
         """Whether a job that the store found fits the rest."""
         if self.header is not None and job.headers.get(self.header[0]) != self.header[1]:
             return False
+        if self.group is not None and not _in_group(job.stored, self.group):
+            return False
         words = self.error
         return words is None or any(words in f"{failure.type}: {failure.message}" for failure in job.failures)
+
+
+def _in_group(job: StoredJob, fingerprint: str) -> bool:
+    return job.state is State.DEAD and Death(job, job.since).fingerprint == fingerprint
