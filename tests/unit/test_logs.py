@@ -48,7 +48,7 @@ LEVELS = {
     "WARNING": {
         EventName.RETRYING, EventName.LOST, EventName.LEASE_LOST, EventName.ROLLED_BACK,
         EventName.EXCHANGE_FAILED, EventName.RENEWAL_FAILED,
-        EventName.DUTY_FAILED, EventName.DECLARATION_IGNORED, EventName.LOOP_BLOCKED, EventName.ATTEMPT_STUCK,
+        EventName.DUTY_FAILED, EventName.DEAD_UNSEEN, EventName.DECLARATION_IGNORED, EventName.LOOP_BLOCKED, EventName.ATTEMPT_STUCK,
     },
     "ERROR": {
         EventName.DEAD, EventName.SETTLEMENT_REFUSED, EventName.THREAD_STUCK, EventName.CHILD_DIED,

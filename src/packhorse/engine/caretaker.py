@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from packhorse.engine.settlement_queue import DeadHook, no_effects
+from packhorse.engine.unseen import report_unseen
 from packhorse.model import backoff, limits
 from packhorse.model.clock import Clock
 from packhorse.model.job import State
@@ -114,6 +115,7 @@ def duties(
         pruned = await store.jobs.prune(limit)
         if pruned.jobs or pruned.others:
             telemetry.emit(EventName.PRUNED, count=pruned.jobs, detail=f"and {pruned.others} expired entries")
+        await report_unseen(store, telemetry, pruned.dead)
         swept = pruned.others
         return pruned.more
 

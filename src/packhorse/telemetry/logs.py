@@ -47,6 +47,7 @@ _MESSAGES: Final[Mapping[EventName, tuple[int, str]]] = MappingProxyType(
         EventName.STORE_RECOVERED: (logging.INFO, "the store is back"),
         EventName.RELEASED: (logging.INFO, "waiting jobs released"),
         EventName.PRUNED: (logging.DEBUG, "ended jobs pruned"),
+        EventName.DEAD_UNSEEN: (logging.WARNING, "dead jobs were pruned that were never looked at"),
         EventName.MAINTAINED: (logging.DEBUG, "store tidied"),
         EventName.DUTY_FAILED: (logging.WARNING, "duty failed"),
         EventName.FIRED: (logging.DEBUG, "schedule fired"),

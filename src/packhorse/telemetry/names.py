@@ -35,6 +35,7 @@ class EventName(StrEnum):
     # duties
     RELEASED = "released"
     PRUNED = "pruned"
+    DEAD_UNSEEN = "dead_unseen"  # dead jobs were pruned before anything has looked at them; the detail is their queue
     MAINTAINED = "maintained"  # what the store's upkeep did
     DUTY_FAILED = "duty_failed"
 
