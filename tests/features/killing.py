@@ -1,6 +1,6 @@
 """Workers of ``tests.features.programs``, one of them killed now and then and replaced, until SIGTERM.
 
-Two on the lanes, two on plans, or five on the ticks of schedules.
+Two on the lanes, two on plans, five on the ticks of schedules, or four on dead letters.
 
 Run as a program. They are forked from a small parent: a fork costs a millisecond, a fresh Python some hundred. The ledger
 is informed of each death, after it.
@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from packhorse.app_worker import origin
+from packhorse.app_worker import AppWorker, origin
 from packhorse.engine.worker import Settings, Worker
 from tests.features.programs import app, note
 
@@ -53,10 +53,20 @@ async def ticks(lease: int) -> None:
         await asyncio.Event().wait()
 
 
+async def letters(lease: int) -> None:
+    """Let jobs die and handle their letters for ever, whatever is lost."""
+    from tests.features.letter_programs import app
+
+    settings = Settings(queues={"letters": 1}, lease=lease, max_lost=NEVER_POISON, release=app.release)
+    async with app, AppWorker(settings, app.workers.make):
+        await asyncio.Event().wait()
+
+
 SCENES = {
     "lanes": (lanes, 2, 0.3),
     "plans": (plans, 2, 0.3),
     "ticks": (ticks, 5, 2),
+    "letters": (letters, 4, 0.4),
 }  # what each does, how many, seconds between deaths
 
 
