@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from packhorse.engine.losses import WorkerNames, publish_losses
 from packhorse.engine.settlement_queue import DeadHook, no_effects
 from packhorse.engine.unseen import report_unseen
 from packhorse.model import backoff, limits
@@ -83,17 +84,28 @@ def duties(
 ) -> list[Duty]:
     """The duties of every worker; ``ended`` is how many jobs it has settled so far."""
     settled = swept = 0
+    names = WorkerNames(store)
 
     async def reap() -> bool:
         lost = await store.jobs.reap(MAX_BATCH, max_lost=max_lost)
+        known = await names.of([one.worker for one in lost]) if lost else {}
         for one in lost:
-            telemetry.emit(EventName.LOST, job=one.id, count=one.lost, detail=one.state)
+            holder = known.get(one.worker)
+            telemetry.emit(
+                EventName.LOST, job=one.id, count=one.lost, detail=one.state, holder=holder, attempts=one.attempt
+            )
+        if lost:
+            await publish_losses(store, lost, known)
         if dead := [one.id for one in lost if one.state is State.DEAD]:
             jobs = await store.jobs.get(dead, bodies=False)
             events = [event for job in jobs if job is not None for event in on_dead(job.id, job.headers)]
             if events:
                 await store.streams.publish(events)
         return len(lost) == MAX_BATCH
+
+    async def remember_workers() -> bool:
+        await names.refresh()
+        return False
 
     async def release() -> bool:
         known, count = tasks(), 0
@@ -127,6 +139,7 @@ def duties(
 
     return [
         Duty("reap", lease // 3, reap),
+        Duty("remember workers", lease * 2 // 3, remember_workers),  # a beat lasts a lease
         Duty("release", lease // 3, release),
         Duty("prune", lease // 6, prune),
         Duty("maintain", 1_000_000, maintain),

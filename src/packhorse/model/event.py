@@ -10,6 +10,7 @@ from packhorse.errors import UndecodablePayload
 from packhorse.model.ids import JobId
 
 LIFECYCLE = "packhorse.jobs"
+LOSSES = "packhorse.lost"  # which worker held each lease that was lost
 LIFECYCLE_MAX_EVENTS = 10_000
 LIFECYCLE_MAX_BYTES = 16 << 20  # of packed events; an exchange of 1,000 jobs packs 16 KiB
 VERSION = 1  # of the packed form

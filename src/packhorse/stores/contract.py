@@ -233,6 +233,7 @@ class Jobs(Protocol):
         An attempt of a job lost before that held no step had not begun and is not charged.
         A job that was lost too often is dead as poison if its last attempt held a step.
         A job that is to be cancelled is cancelled when its lease is taken back.
+        The answer names the worker of each lease and the attempts of its job.
         """
 
     async def release(self, reason: WaitReason, *, tasks: Sequence[str] | None = None, limit: int = 500) -> int:
@@ -389,6 +390,8 @@ class Streams(Protocol):
         Each call that changes jobs adds one packed event to the stream of the lifecycle of jobs.
         An entry that is damaged does not hide the next.
         A job died at the moment of the event that says so, and so did its last failure, unless it was taken back as poison.
+        The failure of a job has the moment of the event that tells of it.
+        A job is running, waiting or ended since the moment of the event that tells of it.
         """
 
     async def bounds(self, stream: str) -> StreamBounds:

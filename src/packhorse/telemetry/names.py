@@ -2,7 +2,8 @@
 
 Each name comes with those of these fields that are known: ``lease`` (the attempt it is about), ``job`` (an id, where
 there is no lease), ``worker`` (a name), ``duration`` and ``delay`` (microseconds), ``reason``, ``error`` (a failure or an
-exception), ``count`` (jobs, losses, or failures in a row), ``detail`` (which part or place of the code it is about).
+exception), ``count`` (jobs, losses, or failures in a row), ``detail`` (which part or place of the code it is about). Of a
+lost job also ``holder``, the name of the worker that held it, if known, and ``attempts``, those it has had.
 """
 
 from enum import StrEnum
