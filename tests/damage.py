@@ -7,6 +7,7 @@ from typing import Any
 
 import redis.asyncio
 
+from packhorse.model.event import LIFECYCLE
 from packhorse.stores.contract import Store
 from tests.conftest import namespace
 
@@ -80,6 +81,9 @@ class SQLiteDamage(Damage):
         )
 
     async def event(self, stream: str, offset: int) -> None:
+        if stream == LIFECYCLE:
+            self._run("UPDATE packhorse_lifecycle SET data = x'71' WHERE number = ?", offset)
+            return
         self._run(
             "UPDATE packhorse_events SET key = CAST(x'ff' AS TEXT), data = 'text' WHERE stream = ? AND number = ?",
             stream,
@@ -160,6 +164,9 @@ class PostgresDamage(Damage):
         await self._run("UPDATE packhorse.tries SET error = '\\x7bff' WHERE id = $1", job)
 
     async def event(self, stream: str, offset: int) -> None:
+        if stream == LIFECYCLE:
+            await self._run(f"UPDATE {self._schema}.lifecycle SET data = '\\x71' WHERE \"offset\" = $1", offset)
+            return
         await self._run("UPDATE packhorse.events SET data = '' WHERE stream = $1 AND \"offset\" = $2", stream, offset)
 
     async def beats(self) -> None:

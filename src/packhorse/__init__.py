@@ -21,6 +21,7 @@ from packhorse.errors import (
     StoreError,
     StoreUnavailable,
 )
+from packhorse.events.event import Gap, JobEvent
 from packhorse.jobs.batch import Batch, Message
 from packhorse.jobs.call import Call
 from packhorse.jobs.chunks import Chunk, Position
@@ -57,12 +58,14 @@ __all__ = [
     "Fail",
     "FailedAttempt",
     "Failure",
+    "Gap",
     "Group",
     "InvalidArguments",
     "InvalidInput",
     "Job",
     "JobCancelled",
     "JobError",
+    "JobEvent",
     "JobFailed",
     "JobHandle",
     "JobNotFound",

@@ -16,6 +16,7 @@ from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Run
 from packhorse.engine.worker import MIN_LEASE_US, Settings
+from packhorse.events.stream import Events
 from packhorse.jobs.call import Call
 from packhorse.jobs.client import Client
 from packhorse.jobs.decorators import TaskKeywords, TaskMaker
@@ -108,6 +109,7 @@ class App:
             user=config.setting("user", None, None),
         )
         self.audit = self.client.audit
+        self.events = Events(self.client.store)
         self.registry = AppRegistry(self.client, self.client.root)
         self.system = SystemQueue(self.client)
         self.dead_letters = DeadLetters(self.client, self.system, SeenMarks(self.client))
