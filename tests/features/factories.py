@@ -12,6 +12,7 @@ from typing import Any
 
 from packhorse import App, Job
 from packhorse.engine.worker import Settings
+from packhorse.events.stream import EventStream
 from packhorse.schedules.failure_events import failed
 from packhorse.testing import run_until_idle
 from tests.factories import DAY, HOUR, MINUTE, SECOND
@@ -44,6 +45,19 @@ async def until(holds: Callable[[], Awaitable[bool]], patience: float = PATIENCE
     async with asyncio.timeout(patience):
         while not await holds():
             await asyncio.sleep(0.01)
+
+
+async def so_far(app: App, *names: str, **options: Any) -> list[Any]:
+    """All events that are there now."""
+    return [
+        event async for event in app.events(*names, after=options.pop("after", "earliest"), follow=False, **options)
+    ]
+
+
+async def some(stream: EventStream, count: int) -> list[Any]:
+    """The next events, as they come."""
+    async with asyncio.timeout(PATIENCE):
+        return [await anext(stream) for _ in range(count)]
 
 
 class Place:
@@ -112,5 +126,5 @@ async def working(app: App, *queues: str, **options: Any) -> AsyncIterator[None]
 
 
 __all__ = [
-    "DAY", "HOUR", "MINUTE", "PATIENCE", "SECOND", "Place", "Workers", "everything", "run", "until", "working",
+    "DAY", "HOUR", "MINUTE", "PATIENCE", "SECOND", "Place", "Workers", "everything", "run", "so_far", "some", "until", "working",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "worker": "packhorse.cli.commands.worker",
     "enqueue": "packhorse.cli.commands.enqueue",
     "jobs": "packhorse.cli.commands.jobs",
+    "events": "packhorse.cli.commands.events",
     "queues": "packhorse.cli.commands.queues",
     "dead": "packhorse.cli.commands.dead",
     "schedules": "packhorse.cli.commands.schedules",

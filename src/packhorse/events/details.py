@@ -33,7 +33,7 @@ _STATES: Final = {
 }  # fmt: skip
 
 
-class JobFacts(NamedTuple):
+class KnownJob(NamedTuple):
     """What stays the same of a job."""
 
     task: str
@@ -47,7 +47,7 @@ class EventDetails:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._facts: OrderedDict[JobId, JobFacts] = OrderedDict()
+        self._facts: OrderedDict[JobId, KnownJob] = OrderedDict()
         self._names = WorkerNames(store)
         self._losses = LossLog(store)
 
@@ -93,7 +93,7 @@ class EventDetails:
             found |= {job.id: job for job in jobs if job is not None}
         return found
 
-    def _seen(self, change: LoggedChange, job: StoredJob | None) -> JobFacts | None:
+    def _seen(self, change: LoggedChange, job: StoredJob | None) -> KnownJob | None:
         """What is known of the job of a change, now and from then on."""
         if change.name is JobEventName.ENQUEUED:
             self._facts.pop(change.job, None)  # it may have been another job with the same id
@@ -107,10 +107,10 @@ class EventDetails:
         return facts
 
 
-def facts_of(job: StoredJob) -> JobFacts:
+def facts_of(job: StoredJob) -> KnownJob:
     """What stays the same of a job."""
     found = Job(job)
-    return JobFacts(job.task, job.queue, found.tenant, found.correlation_id)
+    return KnownJob(job.task, job.queue, found.tenant, found.correlation_id)
 
 
 def failure_fields(failure: Failure) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def failure_fields(failure: Failure) -> dict[str, Any]:
 def _event(
     change: LoggedChange,
     job: StoredJob | None,
-    facts: JobFacts | None,
+    facts: KnownJob | None,
     names: Mapping[bytes, str],
     loss: Loss | None,
 ) -> JobEvent:

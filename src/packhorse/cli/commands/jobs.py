@@ -1,4 +1,4 @@
-"""`packhorse jobs`: list, show, follow, replay, cancel and remove jobs."""
+"""`packhorse jobs`: list, show, replay, cancel and remove jobs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,6 @@ from packhorse.cli import formatting
 from packhorse.cli.actions import CANCEL, REMOVE, REPLAY
 from packhorse.cli.bulk import BulkAction, job_of
 from packhorse.cli.command import CommandGroup
-from packhorse.cli.commands.jobs_tail import tail
 from packhorse.cli.filters import Filters, with_filters
 from packhorse.cli.job_details import show_job
 from packhorse.cli.screen import Screen, with_screen, with_yes
@@ -45,9 +44,6 @@ async def show(job: str, *, no_arguments: bool, target: CliTarget, screen: Scree
     """Show all fields of a job, and why it is not running. ID is its id, or the id that you chose."""
     async with target.open() as app:
         await show_job(app, await job_of(app, job), screen, arguments=not no_arguments)
-
-
-jobs.add_command(tail)
 
 
 def add_bulk_command(

@@ -1,7 +1,8 @@
-"""packhorse jobs tail: what happens to jobs, as it happens."""
+"""packhorse events tail: what happens to jobs, as it happens."""
 
 import asyncio
 import json
+import re
 import signal
 import sqlite3
 from contextlib import closing
@@ -12,31 +13,32 @@ from tests.cli.scene import Scene
 from tests.cli.shell import PATIENCE
 from tests.factories import new, put_in
 
-KEYS = {"at", "event", "id", "task", "queue", "offset"}
+KEYS = {"at", "event", "job_id", "task", "queue", "tenant", "correlation_id", "attempt", "worker", "reason", "error_type",
+        "error_message", "duration", "position"}  # fmt: skip
 CTRL_C = "\x03"
 
 
 async def test_what_has_happened_is_reported_in_order(scenes: Scene):
     all_of_it, dead, till, future = await scenes.each(
-        "jobs tail --since 1h --no-follow --json",
-        "jobs tail --since 1h --no-follow --json -e dead -e replayed -q email",
-        "jobs tail --since 1h --no-follow --json -t pay",
-        "jobs tail --no-follow --json",
+        "events tail --since 1h --no-follow --json",
+        "events tail --since 1h --no-follow --json dead replayed -q email",
+        "events tail --since 1h --no-follow --json -t pay",
+        "events tail --no-follow --json",
     )
 
     lines = [json.loads(line) for line in all_of_it.out.splitlines()]
     assert all(set(line) == KEYS for line in lines)
-    assert [line["offset"] for line in lines] == sorted(line["offset"] for line in lines)
-    done = [line["event"] for line in lines if line["id"] == scenes.ids["done"]]
+    assert len({line["position"] for line in lines}) == len(lines)
+    done = [line["event"] for line in lines if line["job_id"] == scenes.ids["done"]]
     assert done == ["enqueued", "claimed", "done"]
     letters = [json.loads(line) for line in dead.out.splitlines()]
-    assert [line["id"] for line in letters] == [scenes.ids[word] for word in ("dead", "dead too", "unpaid")]
+    assert [line["job_id"] for line in letters] == [scenes.ids[word] for word in ("dead", "dead too", "unpaid")]
     assert {json.loads(line)["task"] for line in till.out.splitlines()} == {"pay"}
     assert future.out == ""
 
 
 async def test_it_follows_until_ctrl_c(own_scenes: Scene):
-    tail = own_scenes.terminal("jobs", "tail", "-q", "news")
+    tail = own_scenes.terminal("events", "tail", "-q", "news")
     store = own_scenes.open()
     await store.open()
     try:
@@ -52,6 +54,24 @@ async def test_it_follows_until_ctrl_c(own_scenes: Scene):
     assert await tail.ended() == 128 + signal.SIGINT
     assert "Traceback" not in tail.text
     assert "gossip" not in tail.text
+    [position] = re.findall(r"To go on from here: --after (\d+\.\d+)", tail.text)
+    [rest] = await own_scenes.each(f"events tail --no-follow --after {position}")
+    assert rest.code == 0
+
+
+async def test_mistakes_are_explained(scenes: Scene):
+    name, position, beyond, both = await scenes.each(
+        "events tail --no-follow died",
+        "events tail --no-follow --after yesterday",
+        "events tail --no-follow --after 999999999.1",
+        "events tail --after earliest --since 1h",
+    )
+
+    assert "'dead'" in name.err
+    assert "give the position of an event" in position.err
+    assert "the log ends before it" in beyond.err
+    assert "--after or --since" in both.err
+    assert {name.code, position.code, beyond.code, both.code} == {2}
 
 
 async def add(scene: Scene, count: int, *, data: bytes | None = None, at: int | None = None) -> None:
@@ -95,7 +115,7 @@ async def tail_since(scene: Scene) -> list[dict[str, Any]]:
     await store.open()
     await put_in(store, new("after", queue="news"))
     await store.close()
-    [tail] = await scene.each("jobs tail --since 1h --no-follow --json")
+    [tail] = await scene.each("events tail --since 1h --no-follow --json")
     assert tail.code == 0, tail.err
     return [json.loads(line) for line in tail.out.splitlines()]
 
@@ -104,8 +124,10 @@ async def test_an_entry_that_cannot_be_read_is_reported_and_so_is_what_comes_aft
     await add(own_scenes, 1, data=b"q")
 
     bad, after = (await tail_since(own_scenes))[-2:]
-    assert set(bad) == {"offset", "error"}
-    assert (after["task"], after["offset"]) == ("after", bad["offset"] + 1)
+    assert bad == {"gap": 1, "damaged": True, "position": bad["position"]}
+    assert after["task"] == "after"
+    [rest] = await own_scenes.each(f"events tail --no-follow --json --after {bad['position']}")
+    assert [json.loads(line) for line in rest.out.splitlines()] == [after]
 
 
 async def test_entries_whose_moment_cannot_be_read_are_reported_without_one_and_hide_no_others(own_scenes: Scene):
@@ -116,5 +138,5 @@ async def test_entries_whose_moment_cannot_be_read_are_reported_without_one_and_
     lines = await tail_since(own_scenes)
     assert lines[: len(before)] == before
     *bad, after = lines[len(before) :]
-    assert {(line["event"], line["id"], line["at"]) for line in bad} == {("enqueued", before[-1]["id"], None)}
+    assert {(line["event"], line["job_id"], line["at"]) for line in bad} == {("enqueued", before[-1]["job_id"], None)}
     assert (len(bad), after["task"]) == (6, "after")
