@@ -120,6 +120,33 @@ async def test_a_death_between_the_reads_of_a_look_is_consumed_by_the_next(store
     assert await published(store) == Counter(died)
 
 
+async def test_a_reader_that_is_overtaken_between_its_moves_consumes_nothing_again(store):
+    died, overtaken = await die(store, 130), []
+
+    class Overtaken:
+        """A store in which another reader consumes the rest right after the first move."""
+
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+        @property
+        def jobs(self):
+            return self
+
+        async def get(self, ids, *, bodies):
+            return await store.jobs.get(ids, bodies=bodies)
+
+        async def fire(self, moves):
+            verdicts = await store.jobs.fire(moves)
+            if not overtaken:
+                overtaken.append(True)
+                await read(DeathReader(store, [Publisher()]))
+            return verdicts
+
+    await read(DeathReader(Overtaken(), [Publisher()]))
+    assert await published(store) == Counter(died)
+
+
 async def test_deaths_in_queues_of_packhorse_are_left_out(store):
     await die(store, 3, "packhorse.system")
     await read(DeathReader(store, [Publisher()]))
