@@ -124,7 +124,7 @@ async def test_each_death_has_one_letter_and_groups_add_up_while_workers_are_kil
     for group in await error_groups(store):
         assert group.deaths >= sum(group.hourly)
         deaths[group.task, group.error_type] += group.deaths
-    assert len(await error_groups(store)) == 4, about
+    assert len(deaths) == len(await error_groups(store)) == 4, (about, deaths)
     assert deaths.total() == DEATHS, about
     assert (deaths["elsewhere", "Broken"], deaths["crashes", "poison"]) == (FOREIGN, POISON), about
     assert deaths["fails", "ConnectionError"] + deaths["fails", "ValueError"] == FAILING + REPLAYS, about

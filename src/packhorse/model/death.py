@@ -2,6 +2,7 @@
 
 import msgspec
 
+from packhorse.model import limits
 from packhorse.model.fingerprint import fingerprint
 from packhorse.model.job import Failure, State, StoredJob
 from packhorse.model.reason import DeadReason
@@ -20,8 +21,14 @@ class Death(msgspec.Struct, frozen=True):
 
     @property
     def failure(self) -> Failure | None:
-        """The failure of the last attempt; None if no worker was left to report one."""
-        return next((failure for failure in reversed(self.job.failures) if failure.at == self.at), None)
+        """The failure of the last attempt; None if no worker was left to report one.
+
+        Where so many attempts failed since then that it is no longer kept, the oldest kept one stands for it.
+        """
+        failures = self.job.failures
+        if len(failures) == limits.FAILURES and failures[0].at > self.at:
+            return failures[0]
+        return next((failure for failure in reversed(failures) if failure.at == self.at), None)
 
     @property
     def reason(self) -> str:
