@@ -1,5 +1,7 @@
 """Small builders that keep tests short."""
 
+import gc
+from pathlib import Path
 from typing import Any
 
 from packhorse.model.event import LIFECYCLE, Change, unpack
@@ -31,6 +33,12 @@ def new(task: str = "work", **options: Any) -> NewJob:
 def ask(count: int = 10, *queues: str, worker: bytes = WORKER, **options: Any) -> ClaimRequest:
     """An ask for so many jobs of each queue."""
     return ClaimRequest(worker, tuple(Share(queue, count) for queue in queues or ("default",)), **options)
+
+
+def open_files() -> int:
+    """How many files and sockets this process has open."""
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def put_in(store: Store, *jobs: NewJob) -> list[bytes]:

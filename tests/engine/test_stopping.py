@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +31,7 @@ from tests.engine.factories import (
     jobs,
     worker,
 )
-from tests.factories import one, put_in, states
+from tests.factories import one, open_files, put_in, states
 
 LONG = 600 * SECOND
 
@@ -316,7 +315,7 @@ async def test_nothing_is_left_behind(live, telemetry, recorder):
             await recorder.until(EventName.DONE, before + 40)
 
     await life()
-    running, files = asyncio.all_tasks(), descriptors()
+    running, files = asyncio.all_tasks(), open_files()
     for _ in range(LIVES):
         await life()
     gc.collect()
@@ -328,7 +327,7 @@ async def test_nothing_is_left_behind(live, telemetry, recorder):
     assert asyncio.all_tasks() <= running
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("packhorse-thread")] == []
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("packhorse-keeper")] == []
-    assert descriptors() < files + LIVES  # the pool of a store may have grown, but not by one for each life
+    assert open_files() < files + LIVES  # the pool of a store may have grown, but not by one for each life
 
 
 async def test_workers_that_are_replaced_under_load_lose_nothing(live, telemetry, recorder):
@@ -350,10 +349,6 @@ async def test_workers_that_are_replaced_under_load_lose_nothing(live, telemetry
     assert await standings(live, ids) == {(State.DONE, 1, 0)}
     assert sorted(int(event.data) for event in await live.streams.read("ran", limit=1000)) == list(range(200))
     assert inside.now == 0
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def open_when(recorder: EventRecorder, name: EventName, gate: Gate) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import multiprocessing
 import os
 import threading
@@ -13,12 +12,8 @@ import pytest
 
 from packhorse import App
 from tests.conftest import namespace
+from tests.factories import open_files
 from tests.features.factories import PATIENCE, run
-
-
-def open_files() -> int:
-    gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_loops_that_have_ended_leave_no_connection_and_no_loop_behind(kind: str, url: str):

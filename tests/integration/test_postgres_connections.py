@@ -14,7 +14,7 @@ from packhorse.stores.postgres.database import PostgresDatabase
 from packhorse.stores.postgres.store import PostgresStore
 from tests import servers
 from tests.conftest import kinds, namespace
-from tests.factories import Done, end, found, laned, new, put_in, take
+from tests.factories import Done, end, found, laned, new, open_files, put_in, take
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -53,6 +53,25 @@ async def test_a_connection_given_up_while_it_is_made_leaves_no_error_behind(url
     gc.collect()
 
     assert complaints == []
+
+
+async def test_a_connection_whose_caller_is_cancelled_twice_until_it_is_made_is_closed(url):
+    async def listen() -> None:
+        async with PostgresDatabase(parse(url), lists="").alone():
+            await asyncio.Event().wait()
+
+    before, files = asyncio.all_tasks(), open_files()
+    listening = asyncio.create_task(listen())
+    while not (connecting := asyncio.all_tasks() - before - {listening}):
+        await asyncio.sleep(0)
+    for task in connecting:  # once it is made, and the caller not yet awake; as when asyncio.run ends just then
+        task.add_done_callback(lambda _: listening.cancel())
+    listening.cancel()
+    await asyncio.wait([listening])
+
+    async with asyncio.timeout(SOON):
+        while open_files() > files:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_forked_process_does_not_touch_the_connections_of_its_parent(store, monkeypatch):

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
 
@@ -20,27 +20,25 @@ from packhorse.errors import (
     StoreUnavailable,
 )
 from packhorse.stores.postgres.address import PostgresAddress, Urls
-from packhorse.stores.postgres.silence import WatchedConnection, fetch
+from packhorse.stores.postgres.connecting import (
+    CLOSE_SECONDS,
+    DRIVER_ERRORS,
+    connect_seconds,
+    connected,
+    hang_up,
+    keep,
+    pool_of,
+)
+from packhorse.stores.postgres.silence import fetch
 
 Row = asyncpg.Record
 Connection = Any  # what a pool lends
-Prepare = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 
-CONNECT_SECONDS = 3.0  # for the servers of an address together, and once more to prepare what was reached
-MIN_CONNECT_SECONDS = 1.5  # for each of them, however many there are
-CLOSE_SECONDS = 2.0
 WORKER_CALL_SECONDS = 4.0  # for what a worker repeats by itself: it is back soon after a way that swallowed its words
 _CALL_SECONDS = 10.0
 _STICKY_SECONDS = 30.0  # a connection of the pool is kept so long between calls, then the pool checks it again
 _TRIES = 8
 
-_DRIVER = (
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    OSError,
-    TimeoutError,
-)
 _LOGIN = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 _PARAMETER = (ClientConfigurationError, asyncpg.UndefinedObjectError, asyncpg.InvalidParameterValueError)
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
@@ -107,7 +105,7 @@ class PostgresDatabase:
         pool = pool_of(self._address.urls, self._prepare, pooled=pooled, size=(0, self._size), command=None, reset=keep)
         try:
             await pool
-        except _DRIVER as error:
+        except DRIVER_ERRORS as error:
             self._shut_out(error)
         self._pool, self._spare, self._pid = pool, StickyConnection(pool, self._begun), os.getpid()
 
@@ -120,7 +118,7 @@ class PostgresDatabase:
         try:
             if self._running:
                 await asyncio.wait(self._running, timeout=_CALL_SECONDS)
-            with contextlib.suppress(*_DRIVER):
+            with contextlib.suppress(*DRIVER_ERRORS):
                 await asyncio.wait_for(pool.close(), CLOSE_SECONDS)
         finally:
             pool.terminate()  # whatever is left, also if nobody waits for this any more
@@ -142,15 +140,15 @@ class PostgresDatabase:
         Even that has a limit for each statement: a line that swallows words would be listened to for ever.
         """
         try:
-            connection = await _connected(self._listen if listening else self._address.urls, limit)
-        except _DRIVER as error:
+            connection = await connected(self._listen if listening else self._address.urls, limit)
+        except DRIVER_ERRORS as error:
             self._shut_out(error)
         try:
             yield connection
-        except _DRIVER as error:
+        except DRIVER_ERRORS as error:
             _translate(error, OutcomeUnknown)
         finally:
-            await _hang_up(connection)
+            await hang_up(connection)
 
     def _shut_out(self, error: Exception) -> NoReturn:
         """A wrong login or database is a ConfigError at the first connection; later it may be temporary."""
@@ -207,8 +205,8 @@ class PostgresDatabase:
     ) -> list[Row]:
         era, sound = spare.era, False
         try:
-            connection = await spare.lent(timeout, max(timeout, _reaching(self._address.urls)))
-        except _DRIVER as error:
+            connection = await spare.lent(timeout, max(timeout, connect_seconds(self._address.urls)))
+        except DRIVER_ERRORS as error:
             unreached(error)
         try:
             rows = await _rows(connection, sql, params, timeout)
@@ -218,7 +216,7 @@ class PostgresDatabase:
             spare.forget()  # this server is no primary any more: look for the one that is
             await pool.expire_connections()
             _translate(error, lost)
-        except _DRIVER as error:
+        except DRIVER_ERRORS as error:
             if isinstance(error, asyncpg.InternalClientError):
                 connection.terminate()  # its session was ended, and the driver has not understood that
             _translate(error, lost)
@@ -294,72 +292,6 @@ async def _rows(connection: Connection, sql: str, params: Sequence[object], time
         with contextlib.suppress(*_AGAIN):
             return await fetch(connection, sql, params, timeout)
     return await fetch(connection, sql, params, timeout)
-
-
-async def keep(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """Keep a session as it is, without a round trip: calls of the store leave nothing behind in it."""
-
-
-def pool_of(
-    urls: Urls, prepare: Prepare, *, pooled: bool, size: tuple[int, int], command: float | None, **options: Any
-) -> "asyncpg.Pool[asyncpg.Record]":
-    """A pool whose connections lead to the first server that takes writes, each prepared once."""
-
-    async def connect(*_: object, **given: Any) -> "asyncpg.Connection[asyncpg.Record]":
-        connection = await _reached(urls, **given)
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await prepare(connection)
-        except BaseException:
-            connection.terminate()
-            raise
-        return connection
-
-    return asyncpg.create_pool(
-        connect=connect,
-        min_size=size[0],
-        max_size=size[1],
-        command_timeout=command,
-        statement_cache_size=0 if pooled else 100,
-        connection_class=WatchedConnection,
-        **options,
-    )
-
-
-async def _reached(urls: Urls, **options: Any) -> "asyncpg.Connection[asyncpg.Record]":
-    """Each server has its part of the time, so that one that does not answer leaves some for the others."""
-    each = _each(urls)
-    for url in urls[:-1]:
-        with contextlib.suppress(*_DRIVER):
-            return await asyncpg.connect(url, timeout=each, **options)
-    return await asyncpg.connect(urls[-1], timeout=each, **options)
-
-
-def _each(urls: Urls) -> float:
-    return max(CONNECT_SECONDS / len(urls), MIN_CONNECT_SECONDS)
-
-
-def _reaching(urls: Urls) -> float:
-    """How long it takes at most until a connection is there, or known not to be."""
-    return _each(urls) * len(urls) + CONNECT_SECONDS
-
-
-async def _connected(urls: Urls, limit: float) -> "asyncpg.Connection[asyncpg.Record]":
-    """Connect to the end even if the caller is cancelled: given up half way, the driver leaves an error behind."""
-    connecting = asyncio.ensure_future(_reached(urls, statement_cache_size=0, command_timeout=limit))
-    try:
-        return await asyncio.shield(connecting)
-    except asyncio.CancelledError:
-        with contextlib.suppress(*_DRIVER):
-            await _hang_up(await connecting)
-        raise
-
-
-async def _hang_up(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    try:
-        await connection.close(timeout=CLOSE_SECONDS)
-    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-        connection.terminate()
 
 
 def unreached(error: Exception) -> NoReturn:

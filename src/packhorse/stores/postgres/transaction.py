@@ -12,7 +12,8 @@ from packhorse.errors import OutcomeUnknown, StoreClosed, StoreUnavailable, Tran
 from packhorse.model.lease import Lease, Settlement, Verdict, bounded_parts
 from packhorse.stores.contract import Row, Statement
 from packhorse.stores.postgres.address import Urls
-from packhorse.stores.postgres.database import BROKEN, keep, pool_of, unreached
+from packhorse.stores.postgres.connecting import keep, pool_of
+from packhorse.stores.postgres.database import BROKEN, unreached
 from packhorse.stores.postgres.within import PostgresWithin
 from packhorse.stores.sql.statements import Statements
 from packhorse.stores.sql.steering import refuse_steering
@@ -134,9 +135,10 @@ class TransactionPool:
         if self._ending:
             await asyncio.wait(self._ending, timeout=STATEMENT_SECONDS)
         try:
-            await asyncio.wait_for(pool.close(), ROLLBACK_SECONDS)
-        except (*BROKEN, asyncpg.PostgresError):
-            pool.terminate()
+            with suppress(*BROKEN, asyncpg.PostgresError):
+                await asyncio.wait_for(pool.close(), ROLLBACK_SECONDS)
+        finally:
+            pool.terminate()  # whatever is left, also if the caller is cancelled
 
 
 class PostgresTransaction:
