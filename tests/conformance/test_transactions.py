@@ -16,6 +16,7 @@ from packhorse.stores import open_store
 from packhorse.stores.contract import Store, Topic, Transaction
 from tests import business
 from tests.business import LONG, TABLE, rows
+from tests.conftest import room
 from tests.factories import SECOND, Again, Done, Held, end, new, one, put_in, state, take
 
 
@@ -330,11 +331,14 @@ async def test_a_transaction_that_makes_work_wakes_a_worker(store, sql):
 
 SETTINGS = {  # a statement that sets something for the whole connection, and a question with its answer on a new one
     "postgres": [
-        ("create temp table {table} (id integer, name text)", "select count(*) from pg_class where relpersistence = 't'", 0),
+        (
+            "create temp table {table} (id integer, name text)",
+            "select count(*) from pg_class where relname = '{table}' and relpersistence = 't'", 0,
+        ),
         ("set statement_timeout = 4000", "select setting from pg_settings where name = 'statement_timeout'", "0"),
         ("set role pg_read_all_data", "select current_user = session_user", True),
         ("set session authorization pg_read_all_data", "select current_user = session_user", True),
-        ("select pg_advisory_lock(7)", "select count(*) from pg_locks where locktype = 'advisory' and objid = 7", 0),
+        ("select pg_advisory_lock({key})", "select count(*) from pg_locks where objid = {key} and locktype = 'advisory'", 0),
         ("prepare leftover as select 1", "select count(*) from pg_prepared_statements where name = 'leftover'", 0),
         ("listen leftover", "select count(*) from pg_listening_channels()", 0),
     ],
@@ -360,14 +364,14 @@ async def test_nothing_that_a_transaction_sets_on_its_connection_meets_the_next_
 ):
     lease, other = await leased(store), await leased(store)
     first = store.transaction(LONG)
-    await first.fetch(set_it.format(table=TABLE))
+    await first.fetch(set_it.format(table=TABLE, key=room()))
     if ending == "settled":
         with contextlib.suppress(sqlite3.OperationalError, asyncpg.PostgresError):  # some keep itself from writing
             await first.settle(Settlement(lease, Done()))
     await first.roll_back()
 
     second = store.transaction(LONG)
-    [found] = await second.fetch(question)
+    [found] = await second.fetch(question.format(table=TABLE, key=room()))
     assert found[0] == answer
     assert await second.execute(sql, 1, "one") == 1
     assert await second.settle(Settlement(other, Done())) is Verdict.WRITTEN

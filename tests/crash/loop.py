@@ -1,7 +1,8 @@
 """Processes that enqueue, claim and settle until they are killed with SIGKILL, again and again.
 
 Run as a program: forks two such processes at a time from a small parent (a fork costs a millisecond, a fresh Python a
-hundred), kills each after a random while and replaces it, until so many were killed. What a process was reported by the
+hundred), kills each after some rounds of work and a random moment more, and replaces it, until so many were killed. Rounds
+are counted, so that a busy machine, on which each takes longer, does not leave them without work. What a process was reported by the
 store goes to its ledger right away: ``E id`` for an acknowledged enqueue, ``S id`` for a written settlement.
 """
 
@@ -27,11 +28,13 @@ Life = Callable[
 ]  # what a process does until it is killed
 LEASE = 400_000
 SETTLED = "settled"
+ROUNDS = 8
+MOMENT = 0.02  # seconds, about as long as a round takes where each write is on the disk
 NEVER_POISON = 30_000
 
 
 async def live(url: str, namespace: str, ledger: int, begun: int, chance: random.Random) -> None:
-    """Enqueue, claim and settle for ever; says so once it is under way."""
+    """Enqueue, claim and settle for ever; says so once it is under way, and after each round."""
     store = open_store(url, namespace=namespace)
     await store.open()
     os.write(begun, b"1")
@@ -52,6 +55,7 @@ async def live(url: str, namespace: str, ledger: int, begun: int, chance: random
         ]
         if chance.random() < 0.1:
             await store.jobs.reap(100, max_lost=NEVER_POISON)
+        os.write(begun, b"1")
 
 
 def note(ledger: int, letter: str, ids: list[bytes]) -> None:
@@ -74,6 +78,12 @@ def spawn(url: str, namespace: str, ledger: int, seed: int, live: Life) -> tuple
     os._exit(7)
 
 
+def wait_for_rounds(reader: int, count: int) -> None:
+    """Return when a process has said so many times that it is under way, or has ended."""
+    while count > 0 and (signs := os.read(reader, count)):
+        count -= len(signs)
+
+
 def kill(process: tuple[int, int]) -> bool:
     """Kill a process the hard way, and say whether it was still alive."""
     pid, reader = process
@@ -91,8 +101,8 @@ def main(url: str, namespace: str, path: str, kills: int, seed: int, live: Life 
     for _ in range(kills):
         victim = living.pop(0)
         if chance.random() < 0.9:
-            os.read(victim[1], 1)
-        time.sleep(chance.uniform(0, 0.08))
+            wait_for_rounds(victim[1], chance.randint(1, ROUNDS))
+        time.sleep(chance.uniform(0, MOMENT))
         alive += kill(victim)
         living.append(spawn(url, namespace, ledger, chance.randrange(1 << 30), live))
     for process in living:

@@ -29,7 +29,7 @@ OUTCOMES: dict[State, Done | Dead | Cancelled] = {
 
 
 async def live(url: str, namespace: str, _ledger: int, begun: int, chance: random.Random) -> None:
-    """Do all that moves jobs into and out of the totals, for ever; says so once it is under way."""
+    """Do all that moves jobs into and out of the totals, for ever; says so once it is under way, and after each round."""
     store = open_store(url, namespace=namespace)
     await store.open()
     os.write(begun, b"1")
@@ -45,6 +45,7 @@ async def live(url: str, namespace: str, _ledger: int, begun: int, chance: rando
         await store.jobs.drop([job.id for job in some.items])
         await store.jobs.prune(chance.randint(1, 20))
         await store.jobs.reap(100, max_lost=NEVER_POISON)
+        os.write(begun, b"1")
 
 
 async def enqueue(store: Store, jobs: list[NewJob]) -> None:

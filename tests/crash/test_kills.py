@@ -24,7 +24,7 @@ from tests.crash.loop import NEVER_POISON, SETTLED
 from tests.factories import ask
 from tests.integration.torn import LONG
 
-KILLS = int(os.environ.get("PACKHORSE_KILLS", "5000" if LONG else "200"))
+KILLS = int(os.environ.get("PACKHORSE_KILLS", "5000" if LONG else "60"))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds() if kind in ("sqlite", "redis", "postgres")])

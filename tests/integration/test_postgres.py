@@ -21,6 +21,7 @@ from packhorse.stores.postgres.store import PostgresStore
 from packhorse.stores.sql.prefix import between
 from tests.conftest import kinds, namespace
 from tests.factories import ask, end, found, laned, new, one, put_in, state, take
+from tests.integration.lock_waits import waiting_for_a_lock
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -137,13 +138,6 @@ async def test_records_are_found_by_their_prefix_without_reading_others(store, r
 
     assert [row["key"] for row in found] == ["10000/a"]
     assert read == (0, 1)
-
-
-async def waiting_for_a_lock(connection: Any) -> None:
-    """Return when some call waits for a lock."""
-    async with asyncio.timeout(SOON):
-        while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-            await asyncio.sleep(0)
 
 
 async def test_a_wait_that_begins_while_its_record_is_put_is_not_forgotten(store, url, raw, clock):

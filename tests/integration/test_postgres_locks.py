@@ -11,6 +11,7 @@ from packhorse.model.job import Retention, State
 from packhorse.model.outcome import Done
 from tests.conftest import kinds
 from tests.factories import DAY, MINUTE, end, found, laned, new, put_in, run, state, take
+from tests.integration.lock_waits import waiting_for_a_lock
 
 if "postgres" not in kinds():
     pytest.skip("PostgreSQL is not among the stores to test", allow_module_level=True)
@@ -64,8 +65,7 @@ async def test_prune_locks_the_records_of_all_shelves_by_id(store: Any, raw: Any
     async with raw.transaction():
         await raw.fetch(jobs, low.id)
         pruning = asyncio.ensure_future(store.jobs.prune(10))
-        while not await raw.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-            await asyncio.sleep(0.01)
+        await waiting_for_a_lock(raw)
         await raw.fetch(f"{jobs} NOWAIT", high.id)  # as a delivery to both would
 
     assert (await pruning).jobs == 2
@@ -103,8 +103,7 @@ async def test_a_call_that_finds_a_shelf_about_to_be_removed_makes_another(store
         await raw.fetch(f"SELECT {schema}.f1_remove_empty_retention_groups(0, 1000000, {clock.now()})")
         assert await raw.fetchval(f"SELECT count(*) FROM {schema}.retention_groups") == 0
         ending = asyncio.ensure_future(end(store, lease, Done(keep=Retention(0, 0))))
-        while not await raw.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-            await asyncio.sleep(0.01)
+        await waiting_for_a_lock(raw)
     await ending
 
     assert await state(store, job) is State.DONE
