@@ -1,5 +1,11 @@
 """A task queue for Python: typed background jobs and schedules on SQLite, Redis or PostgreSQL."""
 
+from packhorse.alerts.alert import Alert
+from packhorse.alerts.email import Email
+from packhorse.alerts.rules import AnyDead, Backlog, DeadLetters, Missed, NoWorker, Oldest, Stuck
+from packhorse.alerts.signature import verify_webhook
+from packhorse.alerts.targets import LogTarget, log_alerts
+from packhorse.alerts.webhook import Heartbeat, SlackWebhook, Webhook
 from packhorse.app import App
 from packhorse.app_worker import AppWorker
 from packhorse.audit.entry import AuditEntry
@@ -42,9 +48,12 @@ from packhorse.schedules.schedule import Schedule, Tick
 from packhorse.sync import SyncApp
 
 __all__ = [
+    "Alert",
+    "AnyDead",
     "App",
     "AppWorker",
     "AuditEntry",
+    "Backlog",
     "Backoff",
     "Batch",
     "Call",
@@ -54,12 +63,15 @@ __all__ = [
     "ConfigError",
     "Context",
     "DeadLetter",
+    "DeadLetters",
+    "Email",
     "ErrorGroup",
     "Fail",
     "FailedAttempt",
     "Failure",
     "Gap",
     "Group",
+    "Heartbeat",
     "InvalidArguments",
     "InvalidInput",
     "Job",
@@ -71,7 +83,11 @@ __all__ = [
     "JobNotFound",
     "JobState",
     "Keep",
+    "LogTarget",
     "Message",
+    "Missed",
+    "NoWorker",
+    "Oldest",
     "OutcomeUnknown",
     "PackhorseError",
     "Plan",
@@ -81,9 +97,11 @@ __all__ = [
     "Queue",
     "Retry",
     "Schedule",
+    "SlackWebhook",
     "Snooze",
     "StoreError",
     "StoreUnavailable",
+    "Stuck",
     "SyncApp",
     "SyncHandle",
     "SyncQueue",
@@ -93,6 +111,7 @@ __all__ = [
     "Tick",
     "Tx",
     "Unique",
+    "Webhook",
     "chain",
     "chord",
     "constant",
@@ -102,5 +121,7 @@ __all__ = [
     "every",
     "exponential",
     "group",
+    "log_alerts",
     "retrying",
+    "verify_webhook",
 ]

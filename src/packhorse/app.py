@@ -8,8 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from packhorse import config
+from packhorse.alerts.registry import Alerts
 from packhorse.app_worker import AppWorker, origin
-from packhorse.dead_letters.registry import DeadLetters
+from packhorse.dead_letters.registry import DeadLetterHandlers
 from packhorse.dead_letters.seen import SeenMarks
 from packhorse.engine.attempt_runner import Middleware
 from packhorse.engine.failures import Fingerprint
@@ -112,10 +113,12 @@ class App:
         self.events = Events(self.client.store)
         self.registry = AppRegistry(self.client, self.client.root)
         self.system = SystemQueue(self.client)
-        self.dead_letters = DeadLetters(self.client, self.system, SeenMarks(self.client))
+        self.dead_letters = DeadLetterHandlers(self.client, self.system, SeenMarks(self.client))
         made_by = makers(inspect.currentframe())[1:]
-        self.schedules = Schedules(
-            self.client, release=self.release, telemetry=self.telemetry, owner=partial(owner_name, self, made_by)
+        owner = partial(owner_name, self, made_by)
+        self.schedules = Schedules(self.client, release=self.release, telemetry=self.telemetry, owner=owner)
+        self.alerts = Alerts(
+            self.client, self.system, self.dead_letters, self.release, self.telemetry, self._clock, owner
         )
         self.workers = WorkerFactory(
             self.client,

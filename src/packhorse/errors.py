@@ -1,5 +1,7 @@
 """Every error Packhorse raises on purpose; each message ends with what to do next."""
 
+from collections.abc import Mapping
+
 
 def _shown(value: object) -> str:
     """A value in a message: short, and never an error of its own."""
@@ -331,3 +333,26 @@ class StoreDamaged(StoreError):
 
 class StoreClosed(StoreError):
     """A call on a store that is not open, or in a process forked after it was opened."""
+
+
+class AddressRefused(InvalidInput):
+    """An address of the web to which nothing is sent: it is not public, or not written as it must be."""
+
+    def __init__(self, host: str, why: str) -> None:
+        self.host = host
+        super().__init__(f"Nothing is sent to {_shown(host)}: {why}")
+
+
+class InvalidSignature(InvalidInput):
+    """A request that was not signed with a known secret, or was signed too long ago."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The signature of this webhook is not accepted: {why}")
+
+
+class DeliveryFailed(PackhorseError):
+    """A target did not take an alert. ``status`` and ``headers`` are those of an HTTP response, if there was one."""
+
+    def __init__(self, why: str, *, status: int | None = None, headers: Mapping[str, str] | None = None) -> None:
+        self.status, self.headers = status, dict(headers or {})
+        super().__init__(f"The alert was not delivered: {why}")

@@ -10,6 +10,7 @@ from packhorse import App
 from packhorse.testing import TurnedClock
 from tests.conftest import kinds, namespace
 from tests.features.factories import Place, Workers
+from tests.features.receivers import HttpReceiver, http_receiver
 
 STORES = ("sqlite", "redis", "postgres")
 Make = Callable[..., App]
@@ -67,3 +68,10 @@ async def workers(place: Place) -> AsyncIterator[Workers]:
     started = Workers(place)
     yield started
     await started.end()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[HttpReceiver]:
+    """A receiver of HTTP on this machine."""
+    async with http_receiver() as made:
+        yield made

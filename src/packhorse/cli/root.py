@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "dead": "packhorse.cli.commands.dead",
     "schedules": "packhorse.cli.commands.schedules",
     "workers": "packhorse.cli.commands.workers",
+    "alerts": "packhorse.cli.commands.alerts",
     "audit": "packhorse.cli.commands.audit",
     "migrate": "packhorse.cli.commands.migrate",
     "doctor": "packhorse.cli.commands.doctor",

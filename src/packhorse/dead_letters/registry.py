@@ -27,7 +27,7 @@ ATTEMPTS = 3
 BACKOFF = constant("1m")
 
 
-class DeadLetters:
+class DeadLetterHandlers:
     """Consumers of deaths. Without any, no process looks for deaths."""
 
     def __init__(self, client: "Client", system: "SystemQueue", seen: SeenMarks) -> None:
