@@ -9,6 +9,8 @@ from packhorse.alerts.webhook import Heartbeat, SlackWebhook, Webhook
 from packhorse.app import App
 from packhorse.app_worker import AppWorker
 from packhorse.audit.entry import AuditEntry
+from packhorse.bulk.bulk import BulkRun
+from packhorse.bulk.order import BulkCounts
 from packhorse.dead_letters.groups import ErrorGroup
 from packhorse.dead_letters.letter import DeadLetter, FailedAttempt
 from packhorse.engine.context import Context, current
@@ -56,6 +58,8 @@ __all__ = [
     "Backlog",
     "Backoff",
     "Batch",
+    "BulkCounts",
+    "BulkRun",
     "Call",
     "Cancel",
     "Child",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 from packhorse import config
 from packhorse.alerts.registry import Alerts
 from packhorse.app_worker import AppWorker, origin
+from packhorse.bulk.bulk import Bulk
 from packhorse.dead_letters.registry import DeadLetterHandlers
 from packhorse.dead_letters.seen import SeenMarks
 from packhorse.engine.attempt_runner import Middleware
@@ -113,6 +114,7 @@ class App:
         self.events = Events(self.client.store)
         self.registry = AppRegistry(self.client, self.client.root)
         self.system = SystemQueue(self.client)
+        self.bulk = Bulk(self.client, self.system)
         self.dead_letters = DeadLetterHandlers(self.client, self.system, SeenMarks(self.client))
         made_by = makers(inspect.currentframe())[1:]
         owner = partial(owner_name, self, made_by)

@@ -131,6 +131,17 @@ class InvalidOption(InvalidInput):
         super().__init__(f"{what} {_shown(value)} is refused: {why}")
 
 
+class EmptyFilter(InvalidInput):
+    """An action on many jobs that would mean all of them, without saying so."""
+
+    def __init__(self, action: str) -> None:
+        self.action = action
+        super().__init__(
+            f"Nothing says which jobs to {action}: give at least one filter, such as queue= or task=, or ids=, or all=True "
+            "if you mean all of them"
+        )
+
+
 class UnknownConnection(InvalidInput):
     """``within=`` got something that is not a supported connection or session, or cannot be used from here."""
 

@@ -2,10 +2,12 @@
 
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from packhorse.app import App
 from packhorse.audit.audit import Audit
+from packhorse.bulk.bulk import Bulk, BulkKeywords, BulkRun
+from packhorse.bulk.order import BulkCounts
 from packhorse.jobs.call import Call
 from packhorse.jobs.enqueue_request import EnqueueRequest
 from packhorse.jobs.plans import Plan
@@ -62,6 +64,11 @@ class SyncApp:
         return SyncSchedules(self._async.schedules)
 
     @property
+    def bulk(self) -> "SyncBulk":
+        """Actions on all jobs that filters select."""
+        return SyncBulk(self._async.bulk)
+
+    @property
     def audit(self) -> "SyncAudit":
         """The audit of the app."""
         return SyncAudit(self._async.audit)
@@ -81,6 +88,45 @@ class SyncApp:
 
     def __repr__(self) -> str:
         return repr(self._async)
+
+
+class SyncBulkRun:
+    """A bulk action that was counted, done or begun, for code without an event loop."""
+
+    def __init__(self, run: BulkRun) -> None:
+        self._async = run
+        self.action, self.total, self.sample, self.counts = run.action, run.total, run.sample, run.counts
+        self.unchanged = run.unchanged
+
+    @property
+    def job(self) -> SyncHandle[BulkCounts] | None:
+        """The job that does it, if there is one."""
+        return None if self._async.job is None else SyncHandle(self._async.job)
+
+    result = forward(BulkRun.result)
+
+
+class SyncBulk:
+    """Actions on all jobs that filters select, for code without an event loop."""
+
+    def __init__(self, bulk: Bulk) -> None:
+        self._async = bulk
+
+    def replay(self, **chosen: Unpack[BulkKeywords]) -> SyncBulkRun:
+        """Run dead or cancelled jobs again, with all their attempts."""
+        return SyncBulkRun(PORTAL.run(self._async.replay(**chosen)))
+
+    def cancel(self, **chosen: Unpack[BulkKeywords]) -> SyncBulkRun:
+        """Cancel jobs; the workers of running ones are asked to stop them."""
+        return SyncBulkRun(PORTAL.run(self._async.cancel(**chosen)))
+
+    def drop(self, **chosen: Unpack[BulkKeywords]) -> SyncBulkRun:
+        """Remove jobs with all their data, whatever their state."""
+        return SyncBulkRun(PORTAL.run(self._async.drop(**chosen)))
+
+    def promote(self, **chosen: Unpack[BulkKeywords]) -> SyncBulkRun:
+        """Make scheduled jobs, and jobs that wait for a person, ready now."""
+        return SyncBulkRun(PORTAL.run(self._async.promote(**chosen)))
 
 
 class SyncAudit:

@@ -134,7 +134,7 @@ async def test_what_is_wrong_is_printed_with_what_to_do(scene: Scene, tmp_path):
         f"rm {unknown} -q email": (2, "in one way"),
         "rm -q email": (2, "10 jobs will be removed. Use --yes"),
         f"rm {unknown} --yes": (1, f"There is no job {unknown}"),
-        "replay -s ready -q email": (2, "A job that is ready cannot be replayed."),
+        "replay -s ready -q email": (2, "a job that is ready cannot be replayed"),
         f"cancel {done} --yes": (1, f"The job {done} is done: it cannot be cancelled."),
     }
 

@@ -1,17 +1,11 @@
 """packhorse queues: look, pause, resume, cancel-pending, purge, wait."""
 
 import signal
-from collections.abc import AsyncIterator
-from typing import ClassVar
 
-from packhorse import App, Job
-from packhorse.cli.commands.queues import CANCEL_PENDING
-from packhorse.cli.filters import Filters
-from packhorse.cli.screen import Screen
 from packhorse.model.ids import parse_id
 from packhorse.model.job import State
 from tests.cli.scene import Scene
-from tests.factories import states
+from tests.factories import new, put_in, states
 
 KEYS = {"queue", "paused", *State, "oldest_ready", "next_due"}
 CTRL_C = "\x03"
@@ -94,24 +88,18 @@ async def test_waiting_is_given_up_after_a_while_and_with_ctrl_c(own_scene: Scen
     await store.close()
 
 
-class Arriving(Filters):
-    """Filters that fit no job until all states of cancel-pending were counted; then one is enqueued."""
+async def test_what_arrives_after_the_count_is_left_alone(own_scene: Scene):
+    asked = own_scene.terminal("queues", "cancel-pending", "email")
+    await asked.until("Go on? [y/N]")
+    store = own_scene.open()
+    await store.open()
+    [late] = await put_in(store, new("mail", queue="email"))
+    asked.type("y\n")
+    assert await asked.ended() == 0
 
-    looks: ClassVar[int] = 0
-
-    async def find(self, app: App) -> AsyncIterator[Job]:
-        async for job in super().find(app):
-            yield job
-        Arriving.looks += 1
-        if Arriving.looks == len(CANCEL_PENDING.states):
-            await app.queue("email").enqueue("late", {})
-
-
-async def test_what_arrives_after_nothing_was_counted_is_left_alone():
-    async with App("sqlite:///:memory:") as app:
-        await CANCEL_PENDING.run(app, (), Arriving(queue="email"), Screen(), yes=False)
-
-        assert [job.state for job in (await app.find()).items] == ["ready"]
+    assert "5 jobs cancelled." in asked.text
+    assert await states(store, late, parse_id(own_scene.ids["ready"])) == [State.READY, State.CANCELLED]
+    await store.close()
 
 
 async def test_a_queue_that_nobody_knows_is_refused(own_scene: Scene):

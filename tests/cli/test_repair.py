@@ -85,6 +85,52 @@ async def test_more_than_a_page_is_done_page_by_page(own_scenes: Scene):
     assert [run.json for run in runs] == [{"cancelled": 1500}, {"cancelled": 0}, {"removed": 1499}, {"removed": 1}]
 
 
+async def test_scheduled_jobs_are_promoted(own_scenes: Scene):
+    by_id, by_filter, refused = await own_scenes.each(
+        f"jobs promote --yes --json {own_scenes.ids['scheduled']}",
+        "jobs promote --yes --json -q email",
+        f"jobs promote --yes {own_scenes.ids['ready']}",
+    )
+
+    assert [by_id.json, by_filter.json] == [{"promoted": 1}, {"promoted": 1}]
+    assert (refused.code, "is ready: it cannot be promoted." in refused.err) == (1, True)
+    assert await standing(own_scenes, "scheduled", "retried", "stranger") == [State.READY, State.READY, State.WAITING]
+
+
+async def test_a_dry_run_counts_and_names_jobs_and_changes_none(own_scene: Scene):
+    words, document, by_id, audit = await own_scene.each(
+        "jobs rm -s dead --dry-run",
+        "dead replay --all --dry-run --json",
+        f"jobs cancel --dry-run --json {own_scene.ids['ready']} {own_scene.ids['dead']}",
+        "audit --json",
+    )
+
+    ids = {own_scene.ids[word] for word in ("dead", "dead too", "unpaid")}
+    assert words.out.splitlines()[0] == "3 jobs would be removed."
+    assert set(words.out.splitlines()[1:]) == ids
+    assert (document.json["total"], set(document.json["sample"])) == (3, ids)
+    assert by_id.json == {"total": 1, "sample": [own_scene.ids["ready"]]}
+    assert audit.json == []
+    assert await standing(own_scene, "dead", "ready") == [State.DEAD, State.READY]
+
+
+async def test_what_commands_change_is_audited_with_its_filter_before_and_after(own_scene: Scene):
+    [_, _, listed] = await own_scene.each(
+        "jobs rm --yes -s dead -t pay", f"jobs cancel --yes {own_scene.ids['ready']}", "audit --json"
+    )
+
+    shown = [
+        (each["action"], each["filter"], each["target"], each["outcome"], each["count"]) for each in listed.json[::-1]
+    ]
+    assert shown == [
+        ("drop", {"task": "pay", "state": "dead"}, None, "started", None),
+        ("drop", {"task": "pay", "state": "dead"}, None, "done", 1),
+        ("cancel", None, own_scene.ids["ready"], "started", None),
+        ("cancel", None, own_scene.ids["ready"], "done", 1),
+    ]
+    assert {each["via"] for each in listed.json} == {"cli"}
+
+
 async def test_on_a_terminal_people_are_asked(own_scene: Scene):
     no = own_scene.terminal("jobs", "rm", "-s", "dead")
     await no.until("3 jobs will be removed.")

@@ -43,7 +43,7 @@ async def test_actions_on_queues_are_written_with_who_where_and_when(app, clock)
     assert (paused.action, paused.target, paused.outcome, paused.via) == ("pause", "email", "done", "python")
     assert paused.who == f"{getpass.getuser()}@{socket.gethostname()}"
     assert (paused.at, resumed.at) == (moment(clock.now() - DAY), moment(clock.now()))
-    assert (intent.action, intent.outcome, intent.count) == ("purge", STARTED, None)
+    assert (intent.action, intent.outcome, intent.filter) == ("purge", STARTED, {"queue": "email"})
     assert (purged.outcome, purged.count, purged.operation) == (DONE, 1, intent.operation)
     assert [each.number for each in (paused, resumed, intent, purged)] == [1, 2, 3, 4]
 
@@ -178,3 +178,14 @@ def test_code_without_an_event_loop_reads_the_audit(portal, tmp_path):
         sync.queue("email").pause()
         assert [(entry.who, entry.action) for entry in sync.audit] == [("ann", "pause")]
         assert sync.audit.latest() == sync.audit.entries()
+
+
+def test_code_without_an_event_loop_acts_on_many_jobs(portal, tmp_path):
+    with App(f"sqlite:///{tmp_path / 'sync.db'}").sync as sync:
+        job = sync.queue("mail").enqueue("mail")
+        counted = sync.bulk.cancel(queue="mail", dry_run=True)
+        assert (counted.total, counted.sample, counted.job) == (1, (job.id,), None)
+        assert sync.bulk.cancel(queue="mail").result().changed == 1
+        assert sync.bulk.replay(task="mail").result().changed == 1
+        assert sync.bulk.promote(task="mail").total == 0
+        assert sync.bulk.drop(ids=[job.id, "unknown"]).unchanged == {"unknown": "unknown"}

@@ -54,19 +54,25 @@ class Audit:
         count: int | None = None,
         outcome: AuditOutcome = AuditOutcome.DONE,
         error: str = "",
-        operation: str | None = None,
+        operation_id: str | None = None,
     ) -> None:
         """Write one entry about an action."""
         about = Operation(action=action, target=target, filter=filter, count=count)
-        about.id = operation or about.id
+        about.id = operation_id or about.id
         await self._write(about, outcome, error)
 
     @asynccontextmanager
     async def recorded(
-        self, action: str, *, target: str | None = None, filter: Mapping[str, Any] | None = None
+        self,
+        action: str,
+        *,
+        target: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        operation_id: str | None = None,
     ) -> AsyncIterator[Operation]:
         """Write one entry when the action inside has ended, or has failed or was refused with an error."""
         operation = Operation(action=action, target=target, filter=filter)
+        operation.id = operation_id or operation.id
         try:
             yield operation
         except Exception as error:

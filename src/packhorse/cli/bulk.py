@@ -1,105 +1,88 @@
-"""Apply one action to many jobs, chosen by ids or filters: count first, then write page by page."""
+"""Apply one action to many jobs, chosen by ids or filters: count first, then write page by page, both with progress."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from packhorse.app import App
+from packhorse.bulk.bulk import BulkRun
+from packhorse.bulk.order import BulkOrder
 from packhorse.cli.command import CliError
 from packhorse.cli.filters import Filters
 from packhorse.cli.screen import Screen, console
 from packhorse.errors import InvalidId
-from packhorse.jobs.job import Job
-from packhorse.jobs.search import PAGE_SIZE
-from packhorse.model.ids import JobId, parse_id
-from packhorse.model.job import State
-from packhorse.stores.contract import Store
-
-Write = Callable[[Store, list[JobId]], Awaitable[list[bool]]]
-
-# The end of one job can make another ready. Waiting jobs are written first, so that none is missed.
-OPEN = (State.WAITING, State.SCHEDULED, State.READY, State.RUNNING)
-ENDED = (State.DEAD, State.CANCELLED, State.DONE)
+from packhorse.jobs.bulk_action import BulkAction
+from packhorse.jobs.job import Job, JobState
+from packhorse.jobs.search import Search
+from packhorse.model.ids import parse_id
 
 
 @dataclass(frozen=True, slots=True)
-class BulkAction:
-    """An action: its past participle, its states, and a call that returns for each job if it was done."""
+class BulkCommand:
+    """An action of ``app.bulk`` as a command, run in this process, with its word for what was done."""
 
+    action: BulkAction
     done: str
-    states: tuple[State, ...]
-    write: Write
+    state: str | None = None
+    """The only state of jobs that it is for; None for all states of the action."""
 
-    async def run(self, app: App, ids: Sequence[str], filters: Filters, screen: Screen, *, yes: bool) -> None:
+    async def run(
+        self, app: App, ids: Sequence[str], filters: Filters, screen: Screen, *, yes: bool, dry_run: bool = False
+    ) -> None:
         """Apply it to the jobs with these ids, or without ids to all that the filters select."""
-        await (self._listed(app, ids, screen, yes=yes) if ids else self._found(app, filters, screen, yes=yes))
+        if ids:
+            await self._listed(app, ids, screen, yes=yes, dry_run=dry_run)
+        else:
+            await self._found(app, filters, screen, yes=yes, dry_run=dry_run)
 
-    async def _listed(self, app: App, texts: Sequence[str], screen: Screen, *, yes: bool) -> None:
-        store, ids = await app.store(), {app.client.job_id(text): text for text in texts}
-        left: list[str] = []
+    async def _listed(self, app: App, ids: Sequence[str], screen: Screen, *, yes: bool, dry_run: bool) -> None:
+        search = Search(state=self.state)
+        if dry_run:
+            self._preview(screen, await app.bulk.run_ids(self.action, ids, search, dry_run=True))
+            return
         if not yes:
-            jobs = [job for page in _batches(list(ids)) for job in await store.jobs.get(page, bodies=False)]
-            if unknown := [text for text, job in zip(ids.values(), jobs, strict=True) if job is None]:
+            planned = await app.bulk.run_ids(self.action, ids, search, dry_run=True)
+            if unknown := [text for text, state in planned.unchanged.items() if state is JobState.UNKNOWN]:
                 raise CliError("\n".join(map(missing, unknown)))
-            screen.confirm(f"{many(len(ids))} will be {self.done}", yes=yes)
-        for page in _batches(list(ids)):
-            found = {job.id: job.state for job in await store.jobs.get(page, bodies=False) if job is not None}
-            fit = [job for job in page if found.get(job) in self.states]
-            done = {job for job, was in zip(fit, await self.write(store, fit), strict=True) if was} if fit else set()
-            left += [self._refusal(ids[job], found.get(job)) for job in page if job not in done]
-        self._report(screen, len(ids) - len(left))
-        if left:
-            raise CliError("\n".join(left))
+            screen.confirm(f"{many(len(planned.unchanged))} will be {self.done}", yes=yes)
+        run = await app.bulk.run_ids(self.action, ids, search)
+        assert run.counts is not None
+        self._report(screen, run.counts.changed)
+        if run.unchanged:
+            raise CliError("\n".join(self._refusal(text, state) for text, state in run.unchanged.items()))
 
-    async def _found(self, app: App, filters: Filters, screen: Screen, *, yes: bool) -> None:
-        states = [state for state in self.states if filters.state in (None, state)]
-        if not states:
-            raise click.UsageError(f"A job that is {filters.state} cannot be {self.done}.")
-        store, total, written = await app.store(), None, 0
-        if not yes or shows_progress(screen):
-            total = await _count(app, filters, states, screen)
+    async def _found(self, app: App, filters: Filters, screen: Screen, *, yes: bool, dry_run: bool) -> None:
+        order, total = await app.bulk.order(self.action, filters.search, filters.limit), None
+        if dry_run or not yes or shows_progress(screen):
+            counted = await self._count(app, order, screen)
+            if dry_run:
+                self._preview(screen, counted)
+                return
+            total = counted.total
             if not total:  # jobs that arrive after the count were not asked for
                 self._report(screen, 0)
                 return
             screen.confirm(f"{many(total)} will be {self.done}", yes=yes)
         with advancing(self.done, screen, total) as advance:
-            async for jobs in pages(app, filters, states):
-                written += sum(await self.write(store, [job.stored.id for job in jobs]))
-                advance(len(jobs))
-        self._report(screen, written)
+            counts = await app.bulk.run_here(order, advance)
+        self._report(screen, counts.changed)
 
-    def _refusal(self, text: str, state: State | None) -> str:
-        return missing(text) if state is None else f"The job {text} is {state}: it cannot be {self.done}."
+    async def _count(self, app: App, order: BulkOrder, screen: Screen) -> BulkRun:
+        with advancing("counted", screen) as advance:
+            return await app.bulk.preview(order, advance)
+
+    def _refusal(self, text: str, state: JobState) -> str:
+        return missing(text) if state is JobState.UNKNOWN else f"The job {text} is {state}: it cannot be {self.done}."
 
     def _report(self, screen: Screen, count: int) -> None:
         screen.show({self.done: count}, lambda: f"{many(count)} {self.done}.")
 
-
-async def pages(app: App, filters: Filters, states: Sequence[State]) -> AsyncIterator[list[Job]]:
-    """Find the selected jobs a page at a time, one state after the other."""
-    left = filters.limit
-    for state in states:
-        page: list[Job] = []
-        async for job in replace(filters, state=state.value, limit=left).find(app):
-            page.append(job)
-            if len(page) == PAGE_SIZE:
-                yield page
-                left, page = None if left is None else left - PAGE_SIZE, []
-        if page:
-            yield page
-            left = None if left is None else left - len(page)
-
-
-async def _count(app: App, filters: Filters, states: Sequence[State], screen: Screen) -> int:
-    total = 0
-    with advancing("counted", screen) as advance:
-        async for page in pages(app, filters, states):
-            total += len(page)
-            advance(len(page))
-    return total
+    def _preview(self, screen: Screen, run: BulkRun) -> None:
+        total = run.total or 0
+        words = f"{many(total)} would be {self.done}."
+        screen.show({"total": total, "sample": run.sample}, lambda: "\n".join((words, *run.sample)))
 
 
 def shows_progress(screen: Screen) -> bool:
@@ -122,11 +105,6 @@ def advancing(word: str, screen: Screen, total: int | None = None) -> Iterator[C
 def many(count: int) -> str:
     """Return ``1 job`` or ``3 jobs``."""
     return "1 job" if count == 1 else f"{count:,} jobs"
-
-
-def _batches(ids: list[JobId]) -> Iterator[list[JobId]]:
-    for start in range(0, len(ids), PAGE_SIZE):
-        yield ids[start : start + PAGE_SIZE]
 
 
 async def job_of(app: App, text: str) -> Job:

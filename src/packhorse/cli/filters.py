@@ -26,9 +26,14 @@ class Filters(Search):
         """Whether it selects every job."""
         return all(value is None for name, value in asdict(self).items() if name != "limit")
 
+    @property
+    def search(self) -> Search:
+        """The filters without the limit."""
+        return Search(**{name: getattr(self, name) for name in _SEARCHED})
+
     async def find(self, app: App) -> AsyncIterator[Job]:
         """Find the jobs page by page, up to the limit."""
-        wanted, left, cursor = Search(**{name: getattr(self, name) for name in _SEARCHED}), self.limit, None
+        wanted, left, cursor = self.search, self.limit, None
         while left is None or left > 0:
             size = PAGE_SIZE if left is None or self.sifted else min(left, PAGE_SIZE)
             page = await wanted.page(app.client, size, cursor)

@@ -1,18 +1,19 @@
 """A queue by its name: options of its jobs, and actions on all of them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from packhorse.engine.registry import Batching
 from packhorse.jobs.batch import Handler
+from packhorse.jobs.bulk_action import CANCEL_PENDING, PURGE, BulkAction, pages
 from packhorse.jobs.call import Call
 from packhorse.jobs.handle import JobHandle, unpack_plain
 from packhorse.jobs.job import Job
 from packhorse.jobs.options import NO_CALL_OPTIONS, NO_OPTIONS, CallKeywords, CallOptions, JobOptions, call_options
+from packhorse.jobs.search import Search
 from packhorse.model import codec, limits
 from packhorse.model.duration import Duration, micros
 from packhorse.model.job import State
-from packhorse.model.page import Filter
 
 if TYPE_CHECKING:
     from packhorse.jobs.client import Client
@@ -94,47 +95,25 @@ class Queue:
 
     async def cancel_pending(self) -> int:
         """Cancel all jobs that have not started, and return how many were cancelled."""
-        async with self._client.audit.announced("cancel", filter={"queue": self.name}) as operation:
-            operation.count = await self._sweep(self._cancel, State.WAITING, State.SCHEDULED, State.READY)
-        return operation.count
+        return await self._sweep(CANCEL_PENDING)
 
     async def purge(self) -> int:
         """Remove all jobs, ended and running ones too, and return how many were removed."""
-        states = (State.WAITING, *(state for state in State if state is not State.WAITING))
-        async with self._client.audit.announced("purge", target=self.name) as operation:
-            operation.count = await self._sweep(self._drop, *states)
-        return operation.count
+        return await self._sweep(PURGE)
 
-    async def _sweep(self, act: Callable[[list[bytes]], Awaitable[int]], *states: State) -> int:
-        """Go through the states until nothing is found, waiting jobs first: the end of another makes them ready."""
-        total = 0
-        for _ in range(SWEEPS):
-            found = 0
-            for state in states:
-                found += await self._sweep_state(act, state)
-            total += found
-            if not found:
-                break
-        return total
-
-    async def _sweep_state(self, act: Callable[[list[bytes]], Awaitable[int]], state: State) -> int:
-        jobs, total = (await self._client.store()).jobs, 0
-        cursor: str | None = None
-        while True:
-            page = await jobs.find(
-                Filter(queue=self.name, state=state), limit=limits.ITEMS, cursor=cursor, bodies=False
-            )
-            total += await act([job.id for job in page.items]) if page.items else 0
-            cursor = page.cursor
-            if cursor is None:
-                return total
-
-    async def _cancel(self, jobs: list[bytes]) -> int:
-        states = await (await self._client.store()).jobs.cancel(jobs)
-        return sum(state is State.CANCELLED for state in states)
-
-    async def _drop(self, jobs: list[bytes]) -> int:
-        return sum(await (await self._client.store()).jobs.drop(jobs))
+    async def _sweep(self, action: BulkAction) -> int:
+        """Go through the states until nothing is found: the end of a job makes others ready."""
+        async with self._client.audit.announced(action.name, filter={"queue": self.name}) as operation:
+            operation.count = 0
+            for _ in range(SWEEPS):
+                found = 0
+                async for jobs, _ in pages(self._client, action.searches(Search(queue=self.name))):
+                    ids = [job.stored.id for job in jobs]
+                    found += sum(await action.write(await self._client.store(), ids)) if ids else 0
+                operation.count += found
+                if not found:
+                    break
+            return operation.count
 
     def __repr__(self) -> str:
         return f"<queue {self.name}>"

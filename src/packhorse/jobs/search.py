@@ -60,9 +60,9 @@ class Search:
             else min(max(0, round(after.timestamp() * 1_000_000)), limits.MAX_TIME_US),
         )
 
-    async def page(self, client: "Client", limit: int, cursor: str | None) -> Page[Job]:
+    async def page(self, client: "Client", limit: int, cursor: str | None, *, bodies: bool = True) -> Page[Job]:
         """Find a page of jobs."""
-        page = await (await client.store()).jobs.find(self.filter, limit=limit, cursor=cursor)
+        page = await (await client.store()).jobs.find(self.filter, limit=limit, cursor=cursor, bodies=bodies)
         found = [Job(stored) for stored in page.items]
         return Page(tuple(job for job in found if self.fits(job)), page.cursor)
 

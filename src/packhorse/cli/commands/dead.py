@@ -10,21 +10,18 @@ from rich.console import RenderableType
 
 from packhorse.app import App
 from packhorse.cli import formatting
-from packhorse.cli.actions import REMOVE, REPLAY
-from packhorse.cli.bulk import BulkAction, job_of, pages
+from packhorse.cli.bulk import BulkCommand, job_of
 from packhorse.cli.command import CliError, CommandGroup
 from packhorse.cli.commands.jobs import add_bulk_command
 from packhorse.cli.filters import Filters, with_filters
 from packhorse.cli.job_details import show_job
 from packhorse.cli.screen import Screen, table, with_screen
 from packhorse.cli.target import CliTarget, with_target
+from packhorse.jobs.bulk_action import DROP, REPLAY
 from packhorse.jobs.job import Job, JobState
 from packhorse.model.clock import moment
-from packhorse.model.job import State
 
 COLUMNS = tuple(name for name in formatting.COLUMNS if name != "state")
-DROP = BulkAction("dropped", (State.DEAD,), REMOVE.write)
-REPLAY_DEAD = BulkAction("replayed", (State.DEAD,), REPLAY.write)
 
 
 @dataclass(slots=True)
@@ -67,13 +64,12 @@ async def ls(by: str | None, target: CliTarget, filters: Filters, screen: Screen
 async def _groups(app: App, filters: Filters, by: str) -> list[tuple[tuple[str, ...], DeadGroup]]:
     """Group dead jobs, largest group first; keep only the number and the newest job of each."""
     groups: dict[tuple[str, ...], DeadGroup] = {}
-    async for page in pages(app, filters, [State.DEAD]):
-        for job in page:
-            data = formatting.brief(job)
-            group = groups.setdefault(_key(job, by), DeadGroup(0, data, moment(job.stored.since)))
-            group.count += 1
-            group.newest = max(group.newest, data, key=lambda one: one["ended_at"])
-            group.first = min(group.first, moment(job.stored.since))
+    async for job in filters.find(app):
+        data = formatting.brief(job)
+        group = groups.setdefault(_key(job, by), DeadGroup(0, data, moment(job.stored.since)))
+        group.count += 1
+        group.newest = max(group.newest, data, key=lambda one: one["ended_at"])
+        group.first = min(group.first, moment(job.stored.since))
     return sorted(groups.items(), key=lambda item: (-item[1].count, item[0]))
 
 
@@ -124,5 +120,9 @@ async def show(job: str, *, no_arguments: bool, target: CliTarget, screen: Scree
         await show_job(app, found, screen, arguments=not no_arguments)
 
 
-add_bulk_command(dead, "replay", REPLAY_DEAD, "Run dead jobs again, chosen by ids, filters or --all.", state="dead")
-add_bulk_command(dead, "drop", DROP, "Remove dead jobs for good, chosen by ids, filters or --all.", state="dead")
+add_bulk_command(
+    dead, "replay", BulkCommand(REPLAY, "replayed", "dead"), "Run dead jobs again, chosen by ids, filters or --all."
+)
+add_bulk_command(
+    dead, "drop", BulkCommand(DROP, "dropped", "dead"), "Remove dead jobs for good, chosen by ids, filters or --all."
+)

@@ -1,4 +1,4 @@
-"""`packhorse jobs`: list, show, replay, cancel and remove jobs."""
+"""`packhorse jobs`: list, show, replay, cancel, promote and remove jobs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from packhorse.cli import formatting
-from packhorse.cli.actions import CANCEL, REMOVE, REPLAY
-from packhorse.cli.bulk import BulkAction, job_of
+from packhorse.cli.bulk import BulkCommand, job_of
 from packhorse.cli.command import CommandGroup
 from packhorse.cli.filters import Filters, with_filters
 from packhorse.cli.job_details import show_job
 from packhorse.cli.screen import Screen, with_screen, with_yes
 from packhorse.cli.target import CliTarget, with_target
+from packhorse.jobs.bulk_action import CANCEL, DROP, PROMOTE, REPLAY
 
 _IDS = click.argument("ids", nargs=-1, metavar="[ID]...")
 
@@ -46,23 +46,30 @@ async def show(job: str, *, no_arguments: bool, target: CliTarget, screen: Scree
         await show_job(app, await job_of(app, job), screen, arguments=not no_arguments)
 
 
-def add_bulk_command(
-    group: click.Group, name: str, action: BulkAction, help_text: str, *, state: str | None = None
-) -> None:
-    """Add a command to a group that acts on jobs by ids or filters; ``state`` fixes the state."""
+def add_bulk_command(group: click.Group, name: str, bulk: BulkCommand, help_text: str) -> None:
+    """Add a command to a group that acts on jobs by ids or filters."""
+    state = bulk.state
 
     async def command(
-        ids: tuple[str, ...], target: CliTarget, filters: Filters, screen: Screen, *, yes: bool, all: bool = False
+        ids: tuple[str, ...],
+        target: CliTarget,
+        filters: Filters,
+        screen: Screen,
+        *,
+        yes: bool,
+        dry_run: bool,
+        all: bool = False,
     ) -> None:
         filtered = not replace(filters, state=None if state else filters.state).empty
         if (bool(ids), filtered, all).count(True) != 1:
             ways = "their ids, filters, or --all" if state else "their ids, or filters"
-            raise click.UsageError(f"Name the jobs to be {action.done} in one way: {ways}.")
+            raise click.UsageError(f"Name the jobs to be {bulk.done} in one way: {ways}.")
         async with target.open() as app:
-            await action.run(app, ids, filters, screen, yes=yes)
+            await bulk.run(app, ids, filters, screen, yes=yes, dry_run=dry_run)
 
     command.__doc__ = help_text
-    options: list[Callable[..., Any]] = [with_yes, with_screen, with_filters(state=state), with_target, _IDS]
+    dry_run = click.option("--dry-run", is_flag=True, help="Change nothing: print how many jobs, and some ids.")
+    options: list[Callable[..., Any]] = [with_yes, dry_run, with_screen, with_filters(state=state), with_target, _IDS]
     if state:
         options.append(click.option("--all", is_flag=True, help="All of them."))
     decorated: Callable[..., Any] = command
@@ -71,6 +78,16 @@ def add_bulk_command(
     group.command(name)(decorated)
 
 
-add_bulk_command(jobs, "replay", REPLAY, "Run dead or cancelled jobs again, with all their attempts.")
-add_bulk_command(jobs, "cancel", CANCEL, "Cancel jobs; the workers of running ones are asked to stop them.")
-add_bulk_command(jobs, "rm", REMOVE, "Remove jobs and all their data, running ones too.")
+add_bulk_command(
+    jobs, "replay", BulkCommand(REPLAY, "replayed"), "Run dead or cancelled jobs again, with all their attempts."
+)
+add_bulk_command(
+    jobs, "cancel", BulkCommand(CANCEL, "cancelled"), "Cancel jobs; the workers of running ones are asked to stop them."
+)
+add_bulk_command(
+    jobs,
+    "promote",
+    BulkCommand(PROMOTE, "promoted"),
+    "Make scheduled jobs, and jobs that wait for a person, ready now.",
+)
+add_bulk_command(jobs, "rm", BulkCommand(DROP, "removed"), "Remove jobs and all their data, running ones too.")

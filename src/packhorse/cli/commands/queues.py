@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from packhorse.app import App
-from packhorse.cli.actions import CANCEL, REMOVE
-from packhorse.cli.bulk import BulkAction, advancing, many
+from packhorse.cli.bulk import BulkCommand, advancing, many
 from packhorse.cli.command import CliError, CommandGroup
 from packhorse.cli.filters import Filters
 from packhorse.cli.screen import Screen, table, with_screen, with_yes
 from packhorse.cli.target import CliTarget, with_target
 from packhorse.cli.values import Length, suggestion
+from packhorse.jobs.bulk_action import CANCEL_PENDING, PURGE
 from packhorse.jobs.explain import length
 from packhorse.model.clock import SYSTEM, moment
 from packhorse.model.duration import micros
@@ -22,9 +22,6 @@ from packhorse.model.queue import QueueStats
 
 POLL_EVERY_US = 200_000
 NUMBERS = (*State, "oldest ready", "next due")
-
-# What ``Queue.cancel_pending`` does, with a count before it and a bar.
-CANCEL_PENDING = BulkAction("cancelled", (State.WAITING, State.SCHEDULED, State.READY), CANCEL.write)
 
 
 @click.group(cls=CommandGroup)
@@ -105,7 +102,7 @@ async def cancel_pending(name: str, *, yes: bool, target: CliTarget, screen: Scr
     """Cancel the jobs of a queue that have not started. Running jobs go on."""
     async with target.open() as app:
         await _known(app, [name], empty=True)
-        await CANCEL_PENDING.run(app, (), Filters(queue=name), screen, yes=yes)
+        await BulkCommand(CANCEL_PENDING, "cancelled").run(app, (), Filters(queue=name), screen, yes=yes)
 
 
 @queues.command()
@@ -117,7 +114,7 @@ async def purge(name: str, *, yes: bool, target: CliTarget, screen: Screen) -> N
     """Remove all jobs of a queue, ended and running ones too."""
     async with target.open() as app:
         await _known(app, [name], empty=True)
-        await REMOVE.run(app, (), Filters(queue=name), screen, yes=yes)
+        await BulkCommand(PURGE, "removed").run(app, (), Filters(queue=name), screen, yes=yes)
 
 
 @queues.command()
