@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -84,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     stay_in_memory()
+    keep_bytecode(config)
     started: list[servers.Server] = []
     config.stash[STARTED] = started
     try:
@@ -105,6 +107,16 @@ def stay_in_memory() -> None:
         return
     if shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
         os.environ["TMPDIR"], tempfile.tempdir = str(MEMORY), None
+
+
+def keep_bytecode(config: pytest.Config) -> None:
+    """Keep bytecode for this run where none is written beside the source: its thousand processes import the same modules."""
+    if not os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        return
+    folder = tempfile.mkdtemp(prefix=f"{servers.PREFIX}{os.getpid()}-bytecode-")  # removed later if this run is killed
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = folder
+    sys.dont_write_bytecode = False
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

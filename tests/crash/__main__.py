@@ -28,7 +28,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--stores", default=",".join(STORES), help="stores, separated by commas")
     parser.add_argument("--only", default="", help=f"scenarios: {', '.join(one.name for one in SCENARIOS)}")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30), help="of all that is left to chance")
-    parser.add_argument("--times", type=int, default=TIMES, help=f"so many times what the tests do: {TIMES}")
+    parser.add_argument("--times", type=int, default=TIMES, help=f"so many times a small run: {TIMES}")
     parser.add_argument("--kills", type=int, help="SIGKILLs of workers and producers")
     parser.add_argument("--jobs", type=int, help="jobs over which they are spread")
     parser.add_argument("--set", default="", help="other sizes, as poison=3,good=1000")

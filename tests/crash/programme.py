@@ -33,7 +33,11 @@ MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True)
 class Scenario:
-    """Something bad that happens. ``size`` holds the numbers of a small run, ``server`` the settings of one to be killed."""
+    """Something bad that happens.
+
+    ``size`` holds the numbers of a small run, ``tested`` those of the tests where they are smaller still, ``server`` the
+    settings of one to be killed.
+    """
 
     name: str
     title: str
@@ -41,17 +45,31 @@ class Scenario:
     size: dict[str, int] = field(default_factory=dict)
     stores: tuple[str, ...] = STORES
     server: tuple[str, ...] = ()
+    tested: dict[str, int] = field(default_factory=dict)
 
 
 SCENARIOS = (
-    Scenario("kills", "workers, producers killed", kill_workers_and_producers, {"kills": 300, "jobs": 20_000}),
-    Scenario("zombies", "workers stopped and resumed", stop_workers, {"zombies": 20}),
-    Scenario("always", "server killed, AOF always", kill_server, {"kills": 10}, REDIS, ALWAYS),
-    Scenario("everysec", "server killed, AOF everysec", kill_server, {"kills": 10}, REDIS, EVERYSEC),
-    Scenario("immediate", "server stopped immediately", kill_server, {"kills": 10}, ("postgres",), COMMITTED),
-    Scenario("effects", "writers killed", write_through_kills, {"kills": 40, "jobs": 800}, ("sqlite", "postgres")),
-    Scenario("crashes", "server stopped under writers", write_through_crashes, {"kills": 4}, ("postgres",), COMMITTED),
-    Scenario("torn", "killed inside a transaction", kill_in_transaction, {"kills": 50}, ("sqlite",)),
+    Scenario(
+        "kills", "workers, producers killed", kill_workers_and_producers, {"kills": 300, "jobs": 20_000},
+        tested={"kills": 60, "jobs": 4000},
+    ),
+    Scenario("zombies", "workers stopped and resumed", stop_workers, {"zombies": 20}, tested={"zombies": 10}),
+    Scenario("always", "server killed, AOF always", kill_server, {"kills": 10}, REDIS, ALWAYS, {"kills": 4}),
+    Scenario("everysec", "server killed, AOF everysec", kill_server, {"kills": 10}, REDIS, EVERYSEC, {"kills": 4}),
+    Scenario(
+        "immediate", "server stopped immediately", kill_server, {"kills": 10}, ("postgres",), COMMITTED, {"kills": 4}
+    ),
+    Scenario(
+        "effects", "writers killed", write_through_kills, {"kills": 40, "jobs": 800}, ("sqlite", "postgres"),
+        tested={"kills": 20, "jobs": 400},
+    ),
+    Scenario(
+        "crashes", "server stopped under writers", write_through_crashes, {"kills": 4}, ("postgres",), COMMITTED,
+        {"kills": 2},
+    ),
+    Scenario(
+        "torn", "killed inside a transaction", kill_in_transaction, {"kills": 50}, ("sqlite",), tested={"kills": 20}
+    ),
     Scenario("poison", "a poison job", poison_workers, {"poison": 1, "good": 1000, "linger": 30}),
     Scenario("poisons", "three poison jobs", poison_workers, {"poison": 3, "good": 1000, "linger": 0}),
     Scenario("outside", "workers killed from outside", kill_from_outside, {"kills": 40, "jobs": 200}),
@@ -59,7 +77,7 @@ SCENARIOS = (
     Scenario("late", "SIGTERM, jobs outlast grace", stop_too_late),
     Scenario("twice", "SIGTERM twice", stop_twice),
     Scenario("rolling", "rolling restart", roll, {"stops": 5}),
-)
+)  # fmt: skip
 
 
 def scenarios(store: str) -> tuple[Scenario, ...]:

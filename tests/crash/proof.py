@@ -21,7 +21,7 @@ from tests.crash.tally import Tally
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operate" / "proof.md"
-LONG_TIMES = 25  # so many times what the tests do is a long run of the crash programme
+LONG_TIMES = 25  # so many times a small run is a long run of the crash programme
 PROGRAMME = "tests/crash/test_programme.py::test_nothing_is_lost_doubled_or_stuck"
 VERSIONS = "tests/versions.py"
 STORES = {"sqlite": "SQLite", "redis": "Redis", "valkey": "Valkey", "postgres": "PostgreSQL"}

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from tests.conftest import all_kinds
-from tests.crash.programme import STORES, scenarios
+from tests.crash.programme import STORES, Scenario, scenarios
+from tests.integration.torn import LONG
 
 SLACK = "5"  # seconds: other tests run beside these, and disks may stall
 MOST = 300  # seconds that no scenario takes, however busy the machine
@@ -17,7 +18,7 @@ ITS_OWN = (
     "always"  # the one scenario for Valkey, which runs the scripts of Redis: what a server writes down is its own work
 )
 CASES = [
-    (kind, scenario.name)
+    (kind, scenario)
     for kind in STORES
     if kind in all_kinds()
     for scenario in scenarios(kind)
@@ -25,10 +26,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "scenario"), CASES, ids=["-".join(case) for case in CASES])
-def test_nothing_is_lost_doubled_or_stuck(kind: str, scenario: str):
+@pytest.mark.parametrize(("kind", "scenario"), CASES, ids=[f"{kind}-{scenario.name}" for kind, scenario in CASES])
+def test_nothing_is_lost_doubled_or_stuck(kind: str, scenario: Scenario):
     seed = int(os.environ.get("PACKHORSE_SEED", random.randrange(1 << 30)))
-    arguments = ["--stores", kind, "--only", scenario, "--seed", str(seed), "--times", "1"]
+    arguments = ["--stores", kind, "--only", scenario.name, "--seed", str(seed), "--times", "1"]
+    if scenario.tested and not LONG:
+        arguments += ["--set", ",".join(f"{word}={number}" for word, number in scenario.tested.items())]
     again = f"reproduce: make crash CRASH='{' '.join(arguments)}'"
     command = [sys.executable, "-m", "tests.crash", *arguments, "--slack", SLACK, "--json"]
 
