@@ -1,8 +1,6 @@
 """Bulk actions: replay, cancel, drop and promote by filter, at once or by a job that survives kills."""
 
 import asyncio
-import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -14,50 +12,23 @@ import pytest
 from packhorse import App, JobCancelled, Unique
 from packhorse.bulk import bulk_pass
 from packhorse.bulk.bulk import INLINE_JOBS
-from packhorse.bulk.checkpoint import KIND, Checkpoint, Progressed
+from packhorse.bulk.checkpoint import KIND
 from packhorse.bulk.order import BulkCounts
-from packhorse.errors import EmptyFilter, InvalidOption, RecordConflict
-from packhorse.jobs.bulk_action import CANCEL, DROP, PROMOTE, REPLAY, BulkAction
+from packhorse.errors import EmptyFilter, InvalidOption
+from packhorse.jobs.bulk_action import CANCEL, DROP, REPLAY
 from packhorse.jobs.search import PAGE_SIZE, Search
 from packhorse.model.ids import id_text, new_id, parse_id
-from packhorse.model.lease import Settlement
 from packhorse.system_queue import SYSTEM_QUEUE
-from tests.factories import DEAD, HOUR, MINUTE, end, new, put_in, states, take
-from tests.features.factories import Place
+from tests.factories import DEAD, HOUR, end, new, put_in, states, take
+from tests.features.bulk_jobs import MANY, audited, counts, make_dead, make_ready
 
-MANY = INLINE_JOBS + PAGE_SIZE + 300  # four pages, the last one not full
 PATIENCE = 30
-
-
-async def make_ready(app: App, count: int, queue: str = "mail", **options: Any) -> list[bytes]:
-    """Jobs that are ready, or scheduled with a delay."""
-    store, ids = await app.store(), list[bytes]()
-    while len(ids) < count:
-        some = min(PAGE_SIZE, count - len(ids))
-        ids += await put_in(store, *(new("mail", queue=queue, **options) for _ in range(some)))
-    return ids
-
-
-async def make_dead(app: App, count: int, queue: str = "mail") -> list[bytes]:
-    """Jobs that are dead, in the order of their deaths."""
-    store, made = await app.store(), await make_ready(app, count, queue)
-    while leases := await take(store, PAGE_SIZE, queue):
-        await store.jobs.exchange([Settlement(lease, DEAD) for lease in leases])
-    return made
-
-
-async def counts(app: App, queue: str = "mail") -> dict[str, int]:
-    return {state: count for state, count in (await app.queue(queue).counts()).items() if count}
-
-
-async def audited(app: App) -> list[tuple[object, ...]]:
-    return [(entry.action, entry.filter, entry.outcome.value, entry.count) async for entry in app.audit]
 
 
 # -- few jobs
 
 
-async def test_a_filter_chooses_the_jobs_and_the_answer_counts_them(app):
+async def test_s22_dead_jobs_are_replayed_by_filter_with_all_attempts_and_an_audit_entry(app):
     dead = await make_dead(app, 3)
     await make_dead(app, 2, "other")
 
@@ -66,6 +37,7 @@ async def test_a_filter_chooses_the_jobs_and_the_answer_counts_them(app):
     assert (run.total, run.job, await run.result()) == (3, None, BulkCounts(3, 3))
     assert {parse_id(one) for one in run.sample} == set(dead)
     assert (await counts(app), await counts(app, "other")) == ({"ready": 3}, {"dead": 2})
+    assert {job.attempt for job in (await app.find(queue="mail")).items} == {0}
     assert await audited(app) == [
         ("replay", {"queue": "mail"}, "started", None),
         ("replay", {"queue": "mail"}, "done", 3),
@@ -287,99 +259,3 @@ async def test_a_limit_holds_for_a_bulk_job_too(app):
     done = await bulk_pass.run_job(app.client, order, new_id(), lambda *_: None)
     assert done == BulkCounts(INLINE_JOBS + 1, INLINE_JOBS + 1)
     assert await counts(app) == {"ready": MANY - INLINE_JOBS - 1}
-
-
-# -- kills
-
-
-class Stop(BaseException):
-    """Ends an attempt as a kill would."""
-
-
-def stopping(monkeypatch: pytest.MonkeyPatch, jobs: Any, verb: str, page: int, *, after: bool) -> None:
-    """Let an attempt end at a page, before or after it was written."""
-    write, calls = getattr(jobs, verb), count(1)
-
-    async def call(ids: Any, **options: Any) -> Any:
-        here = next(calls) == page
-        if here and not after:
-            raise Stop
-        answer = await write(ids, **options)
-        if here:
-            raise Stop
-        return answer
-
-    monkeypatch.setattr(jobs, verb, call)
-
-
-@pytest.mark.parametrize("action", [REPLAY, CANCEL, DROP, PROMOTE], ids=lambda action: action.name)
-async def test_an_attempt_that_ends_anywhere_is_continued_with_the_right_jobs_and_counts(
-    app, monkeypatch, action: BulkAction
-):
-    store, total = await app.store(), 2 * PAGE_SIZE + 100
-    if action is REPLAY:
-        await make_dead(app, total)
-    elif action is PROMOTE:
-        await make_ready(app, total, delay=HOUR)
-    else:
-        await make_ready(app, total)
-    order, job = await app.bulk.order(action, Search(queue="mail")), new_id()
-
-    # The second attempt writes the page that the first one had begun, the third finds it written and ends before its second.
-    for page, after in ((1, False), (1, True), (2, False)):
-        with monkeypatch.context() as patch:
-            stopping(patch, store.jobs, action.name, page, after=after)
-            with pytest.raises(Stop):
-                await bulk_pass.run_job(app.client, order, job, lambda *_: None)
-    assert await bulk_pass.run_job(app.client, order, job, lambda *_: None) == BulkCounts(total, total)
-    ended = {"replay": {"ready": total}, "cancel": {"cancelled": total}, "drop": {}, "promote": {"ready": total}}
-    assert await counts(app) == ended[action.name]
-
-
-async def test_a_job_that_dies_again_before_the_attempt_is_continued_is_not_replayed_twice(app, monkeypatch, clock):
-    [job, other] = await make_dead(app, 2)
-    store, order, bulk = await app.store(), await app.bulk.order(REPLAY, Search(queue="mail")), new_id()
-    with monkeypatch.context() as patch:
-        stopping(patch, store.jobs, "replay", 1, after=True)
-        with pytest.raises(Stop):
-            await bulk_pass.run_job(app.client, order, bulk, lambda *_: None)
-    clock.turn(MINUTE)
-    [lease] = [lease for lease in await take(store, 2, "mail") if lease.id == job]
-    await end(store, lease, DEAD)
-
-    assert await bulk_pass.run_job(app.client, order, bulk, lambda *_: None) == BulkCounts(2, 2)
-    assert await states(store, job, other) == ["dead", "running"]
-
-
-async def test_an_attempt_whose_lease_was_lost_stops_at_the_next_page(app):
-    store, job = await app.store(), new_id()
-    begun = await store.ping()
-    old, later = Checkpoint(store, job, begun), Checkpoint(store, job, begun)
-    await old.write(Progressed(10))
-    assert await later.read() == Progressed(10)
-    await later.write(Progressed(10, counts=BulkCounts(5, 5)))
-    with pytest.raises(RecordConflict):
-        await old.write(Progressed(10, counts=BulkCounts(1, 1)))
-
-
-async def killed_worker(place: Place, when: str, page: int) -> asyncio.subprocess.Process:
-    program = [sys.executable, "-m", "tests.features.bulk_worker", when, str(page)]
-    return await asyncio.create_subprocess_exec(*program, env=place.environment, stderr=asyncio.subprocess.DEVNULL)
-
-
-async def test_a_bulk_job_whose_worker_is_killed_is_continued_by_another(live: App, place: Place):
-    await make_dead(live, MANY)
-    left = await make_ready(live, 5, "other")
-    run = await live.bulk.replay(queue="mail", state="dead")
-    first = await killed_worker(place, "after", 2)
-    assert await asyncio.wait_for(first.wait(), PATIENCE) == -signal.SIGKILL
-    assert await counts(live) == {"ready": 2 * PAGE_SIZE, "dead": MANY - 2 * PAGE_SIZE}
-
-    second = await killed_worker(place, "never", 0)
-    try:
-        assert await run.result(PATIENCE) == BulkCounts(MANY, MANY)
-    finally:
-        second.kill()
-        await second.wait()
-    assert (await counts(live), await counts(live, "other")) == ({"ready": MANY}, {"ready": len(left)})
-    assert [entry[2:] for entry in await audited(live)] == [("started", None), ("done", MANY)]
