@@ -4,6 +4,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from packhorse.alerts.registry import Alerts
+from packhorse.alerts.targets import AnyTarget
 from packhorse.app import App
 from packhorse.audit.audit import Audit
 from packhorse.bulk.bulk import Bulk, BulkKeywords, BulkRun
@@ -69,6 +71,11 @@ class SyncApp:
         return SyncBulk(self._async.bulk)
 
     @property
+    def alerts(self) -> "SyncAlerts":
+        """The alerts of the app."""
+        return SyncAlerts(self._async.alerts)
+
+    @property
     def audit(self) -> "SyncAudit":
         """The audit of the app."""
         return SyncAudit(self._async.audit)
@@ -127,6 +134,26 @@ class SyncBulk:
     def promote(self, **chosen: Unpack[BulkKeywords]) -> SyncBulkRun:
         """Make scheduled jobs, and jobs that wait for a person, ready now."""
         return SyncBulkRun(PORTAL.run(self._async.promote(**chosen)))
+
+
+class SyncAlerts:
+    """The alerts of an app, for code without an event loop."""
+
+    def __init__(self, alerts: Alerts) -> None:
+        self._async = alerts
+
+    find = forward(Alerts.find)
+    deliveries = forward(Alerts.deliveries)
+    silence = forward(Alerts.silence)
+    silences = forward(Alerts.silences)
+    end_silence = forward(Alerts.end_silence)
+    remove = forward(Alerts.remove)
+    declare = forward(Alerts.declare)
+    evaluate = forward(Alerts.evaluate)
+
+    def test(self, target: str | AnyTarget) -> SyncHandle[Any]:
+        """Send a test through the same path as an alert, once, and give the handle of its delivery."""
+        return SyncHandle(PORTAL.run(self._async.test(target)))
 
 
 class SyncAudit:

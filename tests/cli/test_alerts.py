@@ -62,6 +62,12 @@ async def test_a_test_is_enqueued_and_deliveries_are_listed(declared: Scene):
     assert "pager" in table.out
 
 
+async def test_a_rule_that_no_release_declares_any_more_is_removed(declared: Scene):
+    removed, again, listed = await declared.each("alerts rm backlog", "alerts rm backlog", "alerts ls --json")
+    assert (removed.out, again.out) == ("Removed: backlog.\n", "There is no such rule.\n")
+    assert [rule["rule"] for rule in listed.json] == ["backlog:email"]
+
+
 async def test_a_store_without_alerts_says_so(own_scene: Scene):
     rules, silences, deliveries = await own_scene.each("alerts ls", "alerts silences", "alerts deliveries")
     assert "declare them with app.alerts" in rules.out

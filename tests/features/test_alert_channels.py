@@ -13,25 +13,25 @@ from tests.features.alerting import Inbox, deliver, fill, fire, look, pass_time,
 from tests.features.receivers import LOOPBACK, NEW, smtp_receiver, webhook
 
 
-async def test_a_target_that_fails_harms_no_job_and_no_other_target(app, clock, receiver):
+async def test_a_target_that_fails_harms_no_job_and_no_other_target(memory, clock, receiver):
     async def broken(alert):
         raise RuntimeError("password=hunter2")
 
     inbox = Inbox()
-    app.alerts(to=[broken, Inbox("first"), webhook(receiver), inbox], rules=[Backlog("email", ready=0)])
+    memory.alerts(to=[broken, Inbox("first"), webhook(receiver), inbox], rules=[Backlog("email", ready=0)])
 
-    @app.task(queue="email")
+    @memory.task(queue="email")
     async def send() -> str:
         return "sent"
 
-    await app.alerts.declare()
+    await memory.alerts.declare()
     job = await send.enqueue()
-    await pass_time(app, clock, 30 * SECOND)
-    await run_until_idle(await app.store(), app.registry, clock=clock)
+    await pass_time(memory, clock, 30 * SECOND)
+    await run_until_idle(await memory.store(), memory.registry, clock=clock)
     assert await job.result(timeout=5) == "sent"
     assert [alert.phase for alert in inbox.alerts] == ["fired"]
     assert len(receiver.requests) == 1
-    [failed] = [each for each in await app.alerts.deliveries() if each.state != "done"]
+    [failed] = [each for each in await memory.alerts.deliveries() if each.state != "done"]
     assert failed.target.endswith("broken")
     assert failed.failures[0].error == "password=***"
 

@@ -48,7 +48,7 @@ async def test_s48_a_schedule_that_raises_is_one_alert_and_it_and_all_others_run
 
     await app.schedules.declare()
     await app.alerts.declare()
-    await work(app, clock, 21 * MINUTE)
+    await work(app, clock, 21 * MINUTE, step=3 * MINUTE)
     assert (ran.count("check"), ran.count("aggregate")) == (4, 2)
     alerts = [alert for alert in inbox.alerts if alert.type == "cron_failure"]
     [alert] = alerts
@@ -70,71 +70,73 @@ async def test_s48_a_schedule_that_raises_is_one_alert_and_it_and_all_others_run
     assert len(await ticks(app)) == 7
 
 
-async def test_a_failed_run_that_is_replayed_and_done_resolves(app, clock, inbox):
-    app.alerts(to=[inbox], rules=[Missed("nightly")])
+async def test_a_failed_run_that_is_replayed_and_done_resolves(memory, clock, inbox):
+    memory.alerts(to=[inbox], rules=[Missed("nightly")])
     broken = True
 
-    @app.schedule(cron("0 2 * * *"), name="nightly")
-    @app.task(attempts=1)
+    @memory.schedule(cron("0 2 * * *"), name="nightly")
+    @memory.task(attempts=1)
     async def nightly() -> None:
         if broken:
             raise RuntimeError("no disk")
 
-    await app.schedules.declare()
-    await app.alerts.declare()
-    await work(app, clock, 3 * HOUR, step=10 * MINUTE)
+    await memory.schedules.declare()
+    await memory.alerts.declare()
+    await work(memory, clock, 3 * HOUR, step=10 * MINUTE)
     assert inbox.seen == [("missed:nightly", "fired")]
     broken = False
-    await app.job(inbox.last.job_ids[0]).replay()
-    await work(app, clock, 10 * MINUTE)
+    await memory.job(inbox.last.job_ids[0]).replay()
+    await work(memory, clock, 10 * MINUTE)
     assert inbox.seen == [("missed:nightly", "fired"), ("missed:nightly", "resolved")]
 
 
-async def test_a_run_that_is_late_is_an_alert_and_resolves_when_it_ends(app, clock, inbox):
-    app.alerts(to=[inbox], rules=[Missed()])
-    await app.schedules.put("slow", every("2h"), elsewhere(app), expect_within="10m")
-    await app.alerts.declare()
+async def test_a_run_that_is_late_is_an_alert_and_resolves_when_it_ends(memory, clock, inbox):
+    memory.alerts(to=[inbox], rules=[Missed()])
+    await memory.schedules.put("slow", every("2h"), elsewhere(memory), expect_within="10m")
+    await memory.alerts.declare()
     for _ in range(135):
         clock.turn(MINUTE)
-        await app.schedules.fire()
-        await app.schedules.watch()
-        await look(app)
+        await memory.schedules.fire()
+        await memory.schedules.watch()
+        await look(memory)
     assert [(alert.message, alert.phase) for alert in inbox.alerts] == [("Schedule slow: a run is late", "fired")]
 
-    @app.task(name="elsewhere")
+    @memory.task(name="elsewhere")
     async def there(tenant: int) -> None: ...
 
-    await work(app, clock, 2 * MINUTE)
+    await work(memory, clock, 2 * MINUTE)
     assert [alert.phase for alert in inbox.alerts] == ["fired", "resolved"]
 
 
-async def test_ticks_that_were_missed_are_an_alert_of_as_many(app, clock, inbox):
-    app.alerts(to=[inbox], rules=[Missed()])
-    await app.schedules.put("hourly", every("1h"), elsewhere(app), expect_within="10m", catch_up="skip")
-    await app.alerts.declare()
+async def test_ticks_that_were_missed_are_an_alert_of_as_many(memory, clock, inbox):
+    memory.alerts(to=[inbox], rules=[Missed()])
+    await memory.schedules.put("hourly", every("1h"), elsewhere(memory), expect_within="10m", catch_up="skip")
+    await memory.alerts.declare()
     clock.turn(3 * HOUR + 30 * MINUTE)
-    await app.schedules.fire()
-    await look(app)
+    await memory.schedules.fire()
+    await look(memory)
     [alert] = inbox.alerts
     assert (alert.message, alert.count, alert.job_ids) == ("Schedule hourly: a run was missed, and 2 more", 3, ())
 
 
-async def test_a_schedule_that_was_removed_resolves_and_events_before_the_rule_are_not_its_business(app, clock, inbox):
-    @app.schedule(every("1h"), name="hourly")
-    @app.task(attempts=1)
+async def test_a_schedule_that_was_removed_resolves_and_events_before_the_rule_are_not_its_business(
+    memory, clock, inbox
+):
+    @memory.schedule(every("1h"), name="hourly")
+    @memory.task(attempts=1)
     async def hourly() -> None:
         raise RuntimeError("no disk")
 
-    await app.schedules.declare()
-    await work(app, clock, 2 * HOUR, step=10 * MINUTE)
-    app.alerts(to=[inbox], rules=[Missed()])
-    await app.alerts.declare()
-    await work(app, clock, 50 * MINUTE, step=10 * MINUTE)
+    await memory.schedules.declare()
+    await work(memory, clock, 2 * HOUR, step=10 * MINUTE)
+    memory.alerts(to=[inbox], rules=[Missed()])
+    await memory.alerts.declare()
+    await work(memory, clock, 50 * MINUTE, step=10 * MINUTE)
     assert inbox.alerts == []
-    await work(app, clock, 20 * MINUTE, step=10 * MINUTE)
+    await work(memory, clock, 20 * MINUTE, step=10 * MINUTE)
     assert [alert.phase for alert in inbox.alerts] == ["fired"]
-    await app.schedules.remove("hourly")
-    await work(app, clock, MINUTE)
+    await memory.schedules.remove("hourly")
+    await work(memory, clock, MINUTE)
     assert [alert.phase for alert in inbox.alerts] == ["fired", "resolved"]
 
 

@@ -90,14 +90,14 @@ async def test_a_receiver_that_is_down_for_an_hour_gets_everything_in_order(app,
     receiver.answers(500, b"down")
     await app.alerts.declare()
     await fill(app, 1)
-    await pass_time(app, clock, 30 * MINUTE, step=30 * SECOND)
+    await pass_time(app, clock, 30 * MINUTE, step=MINUTE)
     await take_away(app, 1)
-    await pass_time(app, clock, 30 * MINUTE, step=30 * SECOND)
+    await pass_time(app, clock, 30 * MINUTE, step=MINUTE)
     assert [alert.phase for alert in inbox.alerts] == ["fired", "resolved"]
     refused = len(receiver.requests)
     assert refused == 4  # at 0 s, 5 s, 5 m and 30 m
     receiver.answers(200)
-    await pass_time(app, clock, 90 * MINUTE, step=30 * SECOND)
+    await pass_time(app, clock, 90 * MINUTE, step=5 * MINUTE)
     phases = [json.loads(body)["phase"] for _, _, body in receiver.requests]
     assert phases == ["fired"] * (refused + 1) + ["resolved"]
     assert len({headers["webhook-id"] for _, headers, _ in receiver.requests}) == 2
@@ -139,23 +139,23 @@ async def test_a_busy_receiver_is_asked_again_when_it_wants_to_be(memory, clock,
     assert [each.state for each in await memory.alerts.deliveries()] == ["done"]
 
 
-async def test_a_target_that_is_gone_gets_nothing_more_until_it_accepts_a_test(app, clock, receiver):
+async def test_a_target_that_is_gone_gets_nothing_more_until_it_accepts_a_test(memory, clock, receiver):
     target = webhook(receiver)
-    app.alerts(to=[target], rules=[Backlog(ready=0)])
+    memory.alerts(to=[target], rules=[Backlog(ready=0)])
     receiver.answers(410, b"moved away")
-    await fire(app, clock)
-    await fill(app, 1, queue="other")
-    await pass_time(app, clock, MINUTE)
+    await fire(memory, clock)
+    await fill(memory, 1, queue="other")
+    await pass_time(memory, clock, MINUTE)
     assert len(receiver.requests) == 1
-    assert {(each.state, each.answer) for each in await app.alerts.deliveries()} == {
+    assert {(each.state, each.answer) for each in await memory.alerts.deliveries()} == {
         ("dead", ""), ("done", "the target answered 410 Gone and is disabled"),
     }  # fmt: skip
     receiver.answers(200)
-    job = await app.alerts.test(target)
-    await deliver(app)
+    job = await memory.alerts.test(target)
+    await deliver(memory)
     assert (await job.info()).state == "done"
-    await fill(app, 1, queue="third")
-    await pass_time(app, clock, MINUTE)
+    await fill(memory, 1, queue="third")
+    await pass_time(memory, clock, MINUTE)
     assert [json.loads(body)["phase"] for _, _, body in receiver.requests] == ["fired", "test", "fired"]
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from packhorse.jobs.client import Client
 
 MAX_EFFECTS = 400  # of one rule in one step
+MAX_ALERTS = 500  # of one rule at a time: they are kept in its record
 _KINDS = frozenset(RuleKind)
 
 
@@ -79,6 +80,8 @@ async def _rule_move(client: "Client", look: Look, record: Record, rule: StoredR
     effects, alerts = list[Effect](), dict[str, AlertState]()
     for subject in sorted({*rule.alerts, *found}):
         old, finding = rule.alerts.get(subject), found.get(subject)
+        if old is None and len(alerts.keys() | rule.alerts.keys()) >= MAX_ALERTS:
+            continue
         if len(effects) + len(rule.to) > MAX_EFFECTS:  # the others have their turn at the next look, at once
             more = True
             if old is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from packhorse.alerts.alert import Alert, AlertState, StoredGroup, StoredRule, stored
+from packhorse.alerts.alert import KIND, Alert, AlertState, StoredGroup, StoredRule, stored
 from packhorse.alerts.deaths import DeathAlerts
 from packhorse.alerts.declaring import Declaration, all_records, declare
 from packhorse.alerts.deliver import Deliverer
@@ -198,6 +198,12 @@ class Alerts:
         """End a silence before its time, and say whether it was in force."""
         async with self._client.audit.recorded("alert silence end", target=id) as operation:
             operation.count = await (await self._store()).records.drop(SILENCES, [id])
+        return bool(operation.count)
+
+    async def remove(self, rule: str) -> bool:
+        """Forget a rule and its alerts, and say whether it was there; one declared in code comes back with the next worker."""
+        async with self._client.audit.recorded("alert remove", target=rule) as operation:
+            operation.count = await (await self._store()).records.drop(KIND, [rule])
         return bool(operation.count)
 
     async def test(self, target: str | AnyTarget) -> JobHandle[Any]:

@@ -20,6 +20,8 @@ from packhorse.stores.contract import Store
 if TYPE_CHECKING:
     from packhorse.jobs.client import Client
 
+MAX_ERROR = 500  # with all other alerts of the rule it must fit one record
+
 _EVENT = msgspec.json.Decoder(FailureEvent)
 
 
@@ -83,13 +85,15 @@ async def _schedules(store: Store, names: Iterable[str]) -> dict[str, Schedule]:
 
 
 async def _completed(client: "Client", store: Store, finding: AlertFinding, schedule: Schedule | None) -> AlertFinding:
-    """A new finding with the rule of the schedule, and the error of the first run."""
+    """A new finding with the rule of the schedule, and the error of the first run, without its arguments."""
     if schedule is not None:
         finding = msgspec.structs.replace(finding, cron=schedule.rule.text)
     if not finding.job_ids:
         return finding
     [job] = await store.jobs.get([parse_id(finding.job_ids[0])])
-    return with_details(finding, client.builder, job)
+    finding = with_details(finding, client.builder, job)
+    error = None if finding.error is None else finding.error[:MAX_ERROR]
+    return msgspec.structs.replace(finding, error=error, data=None)
 
 
 async def _is_well(client: "Client", store: Store, finding: AlertFinding, schedule: Schedule | None) -> bool:

@@ -1,5 +1,6 @@
 """`packhorse alerts`: list rules and alerts, silence them, test targets, read the log of deliveries."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -68,6 +69,19 @@ async def silence(*, for_: str, why: str, end: str | None, target: CliTarget, sc
         made = await app.alerts.silence(**matcher, for_=for_, why=why)
     screen.show(
         _plain(made), lambda: f"Silenced until {made.until.isoformat()}: {_matcher(made)}. Its id is {made.id}."
+    )
+
+
+@alerts.command()
+@click.argument("names", metavar="RULE…", nargs=-1, required=True)
+@with_target
+@with_screen
+async def rm(names: Sequence[str], target: CliTarget, screen: Screen) -> None:
+    """Remove rules with their alerts. One declared in code comes back with the next worker."""
+    async with target.open() as app:
+        removed = [name for name in names if await app.alerts.remove(name)]
+    screen.show(
+        {"removed": removed}, lambda: f"Removed: {', '.join(removed)}." if removed else "There is no such rule."
     )
 
 
