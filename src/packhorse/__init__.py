@@ -11,6 +11,7 @@ from packhorse.app_worker import AppWorker
 from packhorse.audit.entry import AuditEntry
 from packhorse.bulk.bulk import BulkRun
 from packhorse.bulk.order import BulkCounts
+from packhorse.dead_letters.edited import EditedReplay
 from packhorse.dead_letters.groups import ErrorGroup
 from packhorse.dead_letters.letter import DeadLetter, FailedAttempt
 from packhorse.engine.context import Context, current
@@ -68,6 +69,7 @@ __all__ = [
     "Context",
     "DeadLetter",
     "DeadLetters",
+    "EditedReplay",
     "Email",
     "ErrorGroup",
     "Fail",

@@ -11,6 +11,7 @@ from packhorse import config
 from packhorse.alerts.registry import Alerts
 from packhorse.app_worker import AppWorker, origin
 from packhorse.bulk.bulk import Bulk
+from packhorse.dead_letters.dead_jobs import DeadJobs
 from packhorse.dead_letters.registry import DeadLetterHandlers
 from packhorse.dead_letters.seen import SeenMarks
 from packhorse.engine.attempt_runner import Middleware
@@ -114,8 +115,9 @@ class App:
         self.events = Events(self.client.store)
         self.registry = AppRegistry(self.client, self.client.root)
         self.system = SystemQueue(self.client)
-        self.bulk = Bulk(self.client, self.system)
-        self.dead_letters = DeadLetterHandlers(self.client, self.system, SeenMarks(self.client))
+        self.bulk, seen = Bulk(self.client, self.system), SeenMarks(self.client)
+        self.dead_letters = DeadLetterHandlers(self.client, self.system, seen)
+        self.dead = DeadJobs(self.client, self.registry, self.bulk, seen)
         made_by = makers(inspect.currentframe())[1:]
         owner = partial(owner_name, self, made_by)
         self.schedules = Schedules(self.client, release=self.release, telemetry=self.telemetry, owner=owner)

@@ -1,5 +1,6 @@
 """The app for code without an event loop: scripts, threads, Flask, Django, notebooks."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -10,6 +11,8 @@ from packhorse.app import App
 from packhorse.audit.audit import Audit
 from packhorse.bulk.bulk import Bulk, BulkKeywords, BulkRun
 from packhorse.bulk.order import BulkCounts
+from packhorse.dead_letters.dead_jobs import DeadJobs, DeadSelection
+from packhorse.dead_letters.edited import EditedReplay
 from packhorse.jobs.call import Call
 from packhorse.jobs.enqueue_request import EnqueueRequest
 from packhorse.jobs.plans import Plan
@@ -79,6 +82,11 @@ class SyncApp:
     def audit(self) -> "SyncAudit":
         """The audit of the app."""
         return SyncAudit(self._async.audit)
+
+    @property
+    def dead(self) -> "SyncDeadJobs":
+        """The dead jobs of the app."""
+        return SyncDeadJobs(self._async.dead)
 
     def queue(self, name: str) -> SyncQueue:
         """Give a queue by its name; options of its jobs are set with ``app.queue``."""
@@ -166,6 +174,28 @@ class SyncAudit:
     entries = forward(Audit.entries)
     latest = forward(Audit.latest)
     __iter__ = forward_each(Audit.__aiter__)
+
+
+class SyncDeadJobs:
+    """The dead jobs of an app, for code without an event loop."""
+
+    def __init__(self, dead: DeadJobs) -> None:
+        self._async = dead
+
+    find = forward(DeadJobs.find)
+    get = forward(DeadJobs.get)
+    groups = forward(DeadJobs.groups)
+    drop = forward(DeadJobs.drop)
+
+    @overload
+    def replay(self, ids: str, *, arguments: Mapping[str, Any], dry_run: bool = False) -> EditedReplay: ...
+    @overload
+    def replay(
+        self, ids: str | Sequence[str] | None = None, *, dry_run: bool = False, **chosen: Unpack[DeadSelection]
+    ) -> BulkRun: ...
+    def replay(self, ids: Any = None, **options: Any) -> Any:
+        """The same method, blocking."""
+        return PORTAL.run(self._async.replay(ids, **options))
 
 
 class SyncSchedules:

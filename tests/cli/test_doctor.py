@@ -47,7 +47,7 @@ async def test_the_work_is_looked_at_with_a_fix_for_each_trouble(scenes: Scene):
     )
     assert seen["paused queues"] == ("note", "held", "packhorse queues resume held")
     assert seen["unroutable jobs"][:2] == ("warn", "1 of mial")
-    assert seen["dead letters"] == ("note", "3", "packhorse dead ls --by error")
+    assert seen["dead letters"] == ("note", "3", "packhorse dead groups")
 
 
 async def test_a_file_is_sound_and_printed_to_be_where_it_is(scene: Scene):
@@ -60,7 +60,7 @@ async def test_a_file_is_sound_and_printed_to_be_where_it_is(scene: Scene):
     assert seen["journal mode"][1] == "wal"
     assert seen["SQLite"][0] == ("ok" if sqlite3.sqlite_version_info >= (3, 51, 3) else "warn")
     assert "ok    durability" in ended.out
-    assert "fix: packhorse dead ls --by error" in ended.out
+    assert "fix: packhorse dead groups" in ended.out
 
 
 async def test_without_a_layout_or_a_store_the_exit_code_is_one(anywhere: Scene):

@@ -55,7 +55,7 @@ async def work(store: Store) -> AsyncIterator[Finding]:
             advice = "start a worker that has these tasks, or enqueue them under the right name"
             yield Finding("unroutable jobs", _counted(unknown_tasks), Grade.WARN, advice)
     if dead := sum(queue.counts.get(State.DEAD, 0) for queue in queues):
-        yield Finding("dead letters", f"{dead:,}", Grade.NOTE, "packhorse dead ls --by error")
+        yield Finding("dead letters", f"{dead:,}", Grade.NOTE, "packhorse dead groups")
 
 
 def _workers(workers: Sequence[WorkerInfo], queues: Sequence[QueueStats]) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from packhorse.jobs.job import Job, JobState
 from packhorse.model import codec
 from packhorse.model.clock import moment
 from packhorse.model.ids import id_text
+from packhorse.model.limits import SECOND
 from packhorse.model.worker import WorkerInfo
 
 COLUMNS = ("id", "task", "queue", "state", "reason", "attempt", "enqueued_at", "since", "error")
@@ -77,6 +78,11 @@ def job_data(job: Job, *, arguments: bool) -> dict[str, Any]:
                 "type": failure.type,
                 "message": failure.message,
                 "traceback": failure.traceback,
+                "fingerprint": failure.fingerprint,
+                "frame": failure.frame,
+                "seconds": failure.duration / SECOND,
+                "worker": failure.worker,
+                "release": failure.release,
             }
             for failure in job.failures
         ],

@@ -114,6 +114,10 @@ class JobBuilder:
         payload = set_argument(self._codec.open(job.payload, about), name, value)
         return msgspec.structs.replace(job, payload=self._codec.close(payload, about))
 
+    def close_payload(self, payload: bytes, job: JobId, task: str) -> bytes:
+        """Give the stored form of a payload."""
+        return self._codec.close(payload, JobIdentity(job, task))
+
     def open_payload(self, job: StoredJob, kind: type[T]) -> T:
         """Decode what a stored job was enqueued with."""
         return codec.decode(self._codec.open(job.payload, JobIdentity(job.id, job.task)), kind)

@@ -1,5 +1,6 @@
 """`packhorse dead`: list, group, show, replay and drop dead jobs."""
 
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,9 +13,11 @@ from packhorse.app import App
 from packhorse.cli import formatting
 from packhorse.cli.bulk import BulkCommand, job_of
 from packhorse.cli.command import CliError, CommandGroup
+from packhorse.cli.commands.dead_edit import replay_edited
+from packhorse.cli.commands.dead_groups import groups
 from packhorse.cli.commands.jobs import add_bulk_command
 from packhorse.cli.filters import Filters, with_filters
-from packhorse.cli.job_details import show_job
+from packhorse.cli.job_details import show_letter
 from packhorse.cli.screen import Screen, table, with_screen
 from packhorse.cli.target import CliTarget, with_target
 from packhorse.jobs.bulk_action import DROP, REPLAY
@@ -25,8 +28,8 @@ COLUMNS = tuple(name for name in formatting.COLUMNS if name != "state")
 
 
 @dataclass(slots=True)
-class DeadGroup:
-    """Dead jobs with the same error, task, queue or reason: their number and the newest."""
+class DeadCount:
+    """Dead jobs with the same task, queue or reason: their number and the newest."""
 
     count: int
     newest: dict[str, Any]
@@ -38,90 +41,120 @@ def dead() -> None:
     """Inspect dead jobs, run them again or remove them."""
 
 
+dead.add_command(groups)
+
+
 @dead.command()
 @click.option(
     "--by",
-    type=click.Choice(["error", "task", "queue", "reason"]),
+    type=click.Choice(["task", "queue", "reason"]),
     help="Count the dead jobs by this instead of listing them.",
 )
 @with_target
 @with_filters(limit=100, state="dead")
 @with_screen
 async def ls(by: str | None, target: CliTarget, filters: Filters, screen: Screen) -> None:
-    """List dead jobs, newest first in each queue, or count them by what they have in common."""
+    """List dead jobs, newest first, or count them by what they have in common."""
     async with target.open() as app:
         if by is None:
-            await formatting.print_jobs(
-                filters.find(app), screen, COLUMNS, "No dead job matches.", (await app.store()).ping
-            )
+            found = _looked_at(app, filters.find(app))
+            await formatting.print_jobs(found, screen, COLUMNS, "No dead job matches.", (await app.store()).ping)
             return
         if click.get_current_context().get_parameter_source("limit") is ParameterSource.DEFAULT:
             filters = replace(filters, limit=None)
-        groups = await _groups(app, filters, by)
-        screen.show([_plain(by, key, group) for key, group in groups], lambda: _summary(by, groups))
+        counts = await _counts(app, filters, by)
+        screen.show([_plain(by, key, some) for key, some in counts], lambda: _summary(by, counts))
 
 
-async def _groups(app: App, filters: Filters, by: str) -> list[tuple[tuple[str, ...], DeadGroup]]:
-    """Group dead jobs, largest group first; keep only the number and the newest job of each."""
-    groups: dict[tuple[str, ...], DeadGroup] = {}
+async def _looked_at(app: App, jobs: AsyncIterator[Job]) -> AsyncIterator[Job]:
+    """Note that the dead jobs of the queues of these jobs were looked at."""
+    queues = set[str]()
+    async for job in jobs:
+        queues.add(job.queue)
+        yield job
+    await app.dead.seen.now(queues)
+
+
+async def _counts(app: App, filters: Filters, by: str) -> list[tuple[str, DeadCount]]:
+    """Count dead jobs, largest number first; keep only the number and the newest job of each."""
+    counts: dict[str, DeadCount] = {}
     async for job in filters.find(app):
         data = formatting.brief(job)
-        group = groups.setdefault(_key(job, by), DeadGroup(0, data, moment(job.stored.since)))
-        group.count += 1
-        group.newest = max(group.newest, data, key=lambda one: one["ended_at"])
-        group.first = min(group.first, moment(job.stored.since))
-    return sorted(groups.items(), key=lambda item: (-item[1].count, item[0]))
+        some = counts.setdefault(str(getattr(job, by)), DeadCount(0, data, moment(job.stored.since)))
+        some.count += 1
+        some.newest = max(some.newest, data, key=lambda one: one["ended_at"])
+        some.first = min(some.first, moment(job.stored.since))
+    return sorted(counts.items(), key=lambda item: (-item[1].count, item[0]))
 
 
-def _key(job: Job, by: str) -> tuple[str, ...]:
-    if by == "error":
-        return job.task, job.failures[-1].type if job.failures else "-"
-    return (str(getattr(job, by)),)
+def _plain(by: str, key: str, some: DeadCount) -> dict[str, Any]:
+    last = some.newest["ended_at"]
+    return {by: key, "count": some.count, "first": some.first, "last": last, "newest": some.newest}
 
 
-def _names(by: str) -> tuple[str, ...]:
-    return ("task", "error") if by == "error" else (by,)
-
-
-def _plain(by: str, key: tuple[str, ...], group: DeadGroup) -> dict[str, Any]:
-    named = dict(zip(_names(by), key, strict=True))
-    return {
-        **named,
-        "count": group.count,
-        "first": group.first,
-        "last": group.newest["ended_at"],
-        "newest": group.newest,
-    }
-
-
-def _summary(by: str, groups: list[tuple[tuple[str, ...], DeadGroup]]) -> RenderableType:
-    if not groups:
+def _summary(by: str, counts: list[tuple[str, DeadCount]]) -> RenderableType:
+    if not counts:
         return "No dead job matches."
     rows = [
-        (*key, group.count, group.first, *(group.newest[name] for name in ("ended_at", "id", "error")))
-        for key, group in groups
+        (key, some.count, some.first, *(some.newest[name] for name in ("ended_at", "id", "error")))
+        for key, some in counts
     ]
-    return table(
-        (*_names(by), "count", "first", "last", "newest", "its error"), rows, right=["count"], spare=["first", "last"]
-    )
+    return table((by, "count", "first", "last", "newest", "its error"), rows, right=["count"], spare=["first", "last"])
 
 
 @dead.command()
 @click.argument("job", metavar="ID")
 @click.option("--no-arguments", is_flag=True, help="Leave out the arguments.")
+@click.option("--full-traceback", is_flag=True, help="Print the frames of installed packages too.")
 @with_target
 @with_screen
-async def show(job: str, *, no_arguments: bool, target: CliTarget, screen: Screen) -> None:
-    """Show all fields of a dead job."""
+async def show(job: str, *, no_arguments: bool, full_traceback: bool, target: CliTarget, screen: Screen) -> None:
+    """Show all fields of a dead job, its attempts and its traceback."""
     async with target.open() as app:
         found = await job_of(app, job)
         if found.state is not JobState.DEAD:
             raise CliError(f"The job {job} is {found.state}, not dead: use `packhorse jobs show {job}`.")
-        await show_job(app, found, screen, arguments=not no_arguments)
+        letter = await app.dead.get(found.id)
+        show_letter(letter, found, screen, arguments=not no_arguments, full=full_traceback)
+
+
+class DeadReplay(BulkCommand):
+    """Replay of dead jobs: as they are, or one of them with other arguments."""
+
+    async def run(
+        self,
+        app: App,
+        ids: Sequence[str],
+        filters: Filters,
+        screen: Screen,
+        *,
+        yes: bool,
+        dry_run: bool = False,
+        edit: bool = False,
+        arguments: str | None = None,
+    ) -> None:
+        """Replay jobs; with ``edit`` or ``arguments`` the only one."""
+        if not edit and arguments is None:
+            left = ids if dry_run else await app.dead.without_replaced(ids)
+            if ids and not left:
+                self._report(screen, 0)
+                return
+            await super().run(app, left, filters, screen, yes=yes, dry_run=dry_run)
+            return
+        if len(ids) != 1 or (edit and arguments is not None):
+            raise click.UsageError("Give the id of one job with either --edit or --arguments.")
+        await replay_edited(app, ids[0], arguments, screen, yes=yes, dry_run=dry_run)
 
 
 add_bulk_command(
-    dead, "replay", BulkCommand(REPLAY, "replayed", "dead"), "Run dead jobs again, chosen by ids, filters or --all."
+    dead,
+    "replay",
+    DeadReplay(REPLAY, "replayed", "dead"),
+    "Run dead jobs again, chosen by ids, filters or --all; one of them also with other arguments.",
+    [
+        click.option("--edit", is_flag=True, help="Open the arguments of one job in an editor, and run it with them."),
+        click.option("--arguments", metavar="JSON", help="Run one job with these arguments."),
+    ],
 )
 add_bulk_command(
     dead, "drop", BulkCommand(DROP, "dropped", "dead"), "Remove dead jobs for good, chosen by ids, filters or --all."

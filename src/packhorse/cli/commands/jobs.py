@@ -1,6 +1,6 @@
 """`packhorse jobs`: list, show, replay, cancel, promote and remove jobs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -46,8 +46,10 @@ async def show(job: str, *, no_arguments: bool, target: CliTarget, screen: Scree
         await show_job(app, await job_of(app, job), screen, arguments=not no_arguments)
 
 
-def add_bulk_command(group: click.Group, name: str, bulk: BulkCommand, help_text: str) -> None:
-    """Add a command to a group that acts on jobs by ids or filters."""
+def add_bulk_command(
+    group: click.Group, name: str, bulk: BulkCommand, help_text: str, more: Sequence[Callable[..., Any]] = ()
+) -> None:
+    """Add a command to a group that acts on jobs by ids or filters; ``bulk`` gets the values of ``more`` options."""
     state = bulk.state
 
     async def command(
@@ -59,17 +61,20 @@ def add_bulk_command(group: click.Group, name: str, bulk: BulkCommand, help_text
         yes: bool,
         dry_run: bool,
         all: bool = False,
+        **others: Any,
     ) -> None:
         filtered = not replace(filters, state=None if state else filters.state).empty
         if (bool(ids), filtered, all).count(True) != 1:
             ways = "their ids, filters, or --all" if state else "their ids, or filters"
             raise click.UsageError(f"Name the jobs to be {bulk.done} in one way: {ways}.")
         async with target.open() as app:
-            await bulk.run(app, ids, filters, screen, yes=yes, dry_run=dry_run)
+            await bulk.run(app, ids, filters, screen, yes=yes, dry_run=dry_run, **others)
 
     command.__doc__ = help_text
     dry_run = click.option("--dry-run", is_flag=True, help="Change nothing: print how many jobs, and some ids.")
-    options: list[Callable[..., Any]] = [with_yes, dry_run, with_screen, with_filters(state=state), with_target, _IDS]
+    options: list[Callable[..., Any]] = [
+        with_yes, dry_run, with_screen, *more, with_filters(state=state), with_target, _IDS,
+    ]  # fmt: skip
     if state:
         options.append(click.option("--all", is_flag=True, help="All of them."))
     decorated: Callable[..., Any] = command
