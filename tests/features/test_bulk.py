@@ -113,6 +113,8 @@ async def test_nothing_at_all_is_refused_and_the_error_says_how_to_mean_all(memo
         ("replay", {"state": "lost"}, "give one of"),
         ("drop", {"all": True, "queue": "mail"}, "no filter can be given"),
         ("drop", {"ids": ["x"], "queue": "mail"}, "no filter but state can be given"),
+        ("drop", {"ids": ["x"], "limit": 1}, "no limit"),
+        ("drop", {"ids": "x"}, "give a list of ids"),
         ("drop", {"queue": "mail", "limit": 0}, "limit"),
         ("drop", {"enqueued_after": datetime(2026, 1, 1)}, "time zone"),
     ],
@@ -121,7 +123,9 @@ async def test_what_makes_no_sense_is_refused_before_anything_is_done(memory, ac
     await make_ready(memory, 1)
     with pytest.raises(InvalidOption, match=why):
         await getattr(memory.bulk, action)(**options)
-    assert (await counts(memory), await audited(memory)) == ({"ready": 1}, [])
+    assert await counts(memory) == {"ready": 1}
+    [refused] = [entry async for entry in memory.audit]
+    assert (refused.action, refused.outcome, why in refused.error) == (action, "refused", True)
 
 
 async def test_an_unknown_filter_is_refused_with_the_nearest_name(memory):

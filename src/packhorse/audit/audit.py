@@ -76,9 +76,7 @@ class Audit:
         try:
             yield operation
         except Exception as error:
-            outcome = AuditOutcome.REFUSED if isinstance(error, InvalidInput) else AuditOutcome.FAILED
-            with suppress(StoreError):  # the first error is the one to raise
-                await self._write(operation, outcome, f"{type(error).__name__}: {error}")
+            await self._write_error(operation, error)
             raise
         await self._write(operation, AuditOutcome.DONE)
 
@@ -90,6 +88,20 @@ class Audit:
         async with self.recorded(action, target=target, filter=filter) as operation:
             await self._write(operation, AuditOutcome.STARTED)
             yield operation
+
+    @asynccontextmanager
+    async def refusals(self, action: str, *, filter: Mapping[str, Any] | None = None) -> AsyncIterator[None]:
+        """Write an entry only if what is asked for inside is refused."""
+        try:
+            yield
+        except InvalidInput as error:
+            await self._write_error(Operation(action=action, filter=filter), error)
+            raise
+
+    async def _write_error(self, operation: Operation, error: Exception) -> None:
+        outcome = AuditOutcome.REFUSED if isinstance(error, InvalidInput) else AuditOutcome.FAILED
+        with suppress(StoreError):  # the first error is the one to raise
+            await self._write(operation, outcome, f"{type(error).__name__}: {error}")
 
     async def _write(self, operation: Operation, outcome: AuditOutcome, error: str = "") -> None:
         actor = self.actor

@@ -1,7 +1,7 @@
 """Bulk actions of an app: a few jobs at once, many by a job of Packhorse's own."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
@@ -158,17 +158,12 @@ class Bulk:
     async def _run(self, action: BulkAction, chosen: BulkKeywords) -> BulkRun:
         check_names(chosen, BulkKeywords.__annotations__)
         named = {name: value for name, value in chosen.items() if name not in OTHER_KEYWORDS and value is not None}
-        ids, everything, dry_run = chosen.get("ids"), chosen.get("all", False), chosen.get("dry_run", False)
-        search = Search(**cast(Any, named))
+        ids, dry_run, search = chosen.get("ids"), chosen.get("dry_run", False), Search(**cast(Any, named))
+        async with self._client.audit.refusals(action.name, filter=named):
+            _check(action, chosen, named.keys())
+            order = await self.order(action, search, chosen.get("limit"))
         if ids is not None:
-            if everything or named.keys() - {"state"}:
-                raise InvalidOption("ids", ids, "with ids, no filter but state can be given")
             return await self.run_ids(action, ids, search, dry_run=dry_run)
-        if not named and not everything:
-            raise EmptyFilter(action.name)
-        if named and everything:
-            raise InvalidOption("all", everything, "with all=True, no filter can be given")
-        order = await self.order(action, search, chosen.get("limit"))
         return await self.preview(order) if dry_run else await self._begin(order)
 
     async def _begin(self, order: BulkOrder) -> BulkRun:
@@ -214,6 +209,20 @@ class Bulk:
             return counts
 
         return bulk
+
+
+def _check(action: BulkAction, chosen: BulkKeywords, filters: Collection[str]) -> None:
+    """Refuse a call that does not say in one way which jobs are meant."""
+    ids, everything = chosen.get("ids"), chosen.get("all", False)
+    if ids is not None:
+        if isinstance(ids, str):
+            raise InvalidOption("ids", ids, "give a list of ids")
+        if everything or set(filters) - {"state"} or chosen.get("limit") is not None:
+            raise InvalidOption("ids", ids, "with ids, no limit and no filter but state can be given")
+    elif filters and everything:
+        raise InvalidOption("all", everything, "with all=True, no filter can be given")
+    elif not filters and not everything:
+        raise EmptyFilter(action.name)
 
 
 def _show_progress(counts: BulkCounts, total: int) -> None:
