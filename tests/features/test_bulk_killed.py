@@ -88,6 +88,19 @@ async def test_a_job_that_dies_again_before_the_attempt_is_continued_is_not_repl
     assert await states(store, job, other) == ["dead", "running"]
 
 
+async def test_jobs_that_were_replayed_by_hand_before_the_attempt_is_continued_are_not_dropped(app, monkeypatch):
+    [job, _] = await make_dead(app, 2)
+    store, order, bulk = await app.store(), await app.bulk.order(DROP, Search(queue="mail", state="dead")), new_id()
+    with monkeypatch.context() as patch:
+        stopping(patch, store.jobs, "drop", 1, after=False)
+        with pytest.raises(Stop):
+            await bulk_pass.run_job(app.client, order, bulk, lambda *_: None)
+    await store.jobs.replay([job])
+
+    assert await bulk_pass.run_job(app.client, order, bulk, lambda *_: None) == BulkCounts(2, 1)
+    assert await counts(app) == {"ready": 1}
+
+
 async def test_an_attempt_whose_lease_was_lost_stops_at_the_next_page(app):
     store, job = await app.store(), new_id()
     begun = await store.ping()

@@ -64,7 +64,7 @@ async def run_job(
         progressed = Progressed(sum([len(ids) async for ids, _ in selected(client, order, own=job)]))
         await checkpoint.write(progressed)
     page, counts = progressed.page, progressed.counts
-    counts = counts.plus(len(page), await _finish(store, order.bulk_action, page, checkpoint.version))
+    counts = counts.plus(len(page), await _finish(store, order, page, checkpoint.version))
     async for ids, behind in selected(client, order, progressed.behind, seen=counts.seen, own=job):
         if ids:
             await checkpoint.write(Progressed(progressed.total, behind, counts, tuple(ids)))
@@ -73,8 +73,13 @@ async def run_job(
     return counts
 
 
-async def _finish(store: Store, action: BulkAction, page: Sequence[JobId], since: int) -> int:
-    """Act on the rest of a page that an earlier attempt had begun to write, and return how many jobs both changed."""
+async def _finish(store: Store, order: BulkOrder, page: Sequence[JobId], since: int) -> int:
+    """Act on the rest of a page that an earlier attempt had begun to write, and return how many jobs both changed.
+
+    Jobs that were brought into another state meanwhile are left alone.
+    """
     jobs = await store.jobs.get(page, bodies=False) if page else []
-    left = [one for one, job in zip(page, jobs, strict=True) if not action.was_done(job, since)]
-    return len(page) - len(left) + len(await act(store, action, left))
+    action, states = order.bulk_action, order.states
+    done = sum(action.was_done(job, since) for job in jobs)
+    left = [job.id for job in jobs if job is not None and not action.was_done(job, since) and job.state in states]
+    return done + len(await act(store, action, left))

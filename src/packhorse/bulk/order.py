@@ -9,6 +9,7 @@ import msgspec
 from packhorse.audit.actor import Actor
 from packhorse.jobs.bulk_action import ACTIONS, BulkAction
 from packhorse.jobs.search import Search
+from packhorse.model.job import State
 
 
 class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,6 +26,11 @@ class BulkOrder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def bulk_action(self) -> BulkAction:
         """The action itself."""
         return ACTIONS[self.action]
+
+    @property
+    def states(self) -> frozenset[State]:
+        """The states of jobs that it is for."""
+        return frozenset(State(str(one.state)) for one in self.bulk_action.searches(self.search))
 
     @property
     def filter(self) -> Mapping[str, Any]:
