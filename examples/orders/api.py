@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from examples.orders.tasks import Receipt
-from packhorse import App, InvalidInput, JobHandle, Task
+from packhorse import App, InvalidInput, JobHandle, JobNotFound, Task
 
 
 class NewOrder(msgspec.Struct, forbid_unknown_fields=True):
@@ -50,32 +50,42 @@ class Api:
 
     async def dead(self, _request: Request) -> Response:
         """The dead letters: what was to be done, and the last thing that went wrong."""
-        page = await self._app.find(queue="email", state="dead")
+        page = await self._app.dead.find(queue="email")
         letters = [
             {
-                "id": job.id,
-                "task": job.task,
-                "data": job.data,
-                "attempts": job.attempt,
-                "reason": job.reason,
-                "error": job.failures[-1].message,
-                "failed_at": job.ended_at.isoformat() if job.ended_at else None,
+                "id": letter.job_id,
+                "task": letter.task,
+                "data": letter.arguments,
+                "attempts": letter.attempt,
+                "reason": letter.reason,
+                "error": letter.error_message,
+                "failed_at": letter.died_at.isoformat(),
+                "group": letter.fingerprint,
             }
-            for job in page.items
+            for letter in page.items
         ]
         return JSONResponse({"letters": letters, "more": page.cursor is not None})
 
     async def replay(self, request: Request) -> Response:
-        """Give a dead letter all its tries again."""
+        """Give a dead letter all its tries again, in the name of the person who asks."""
         try:
-            job = self._app.job(request.path_params["id"])
-        except InvalidInput as error:
+            letter = await self._app.dead.get(request.path_params["id"])
+        except JobNotFound as error:
             raise HTTPException(404, str(error)) from error
-        if not await job.replay():
-            state = await job.state()
-            code = 404 if state == "unknown" else 409
-            raise HTTPException(code, f"The job is {state}: only dead and cancelled ones are replayed")
-        return JSONResponse({"id": job.id, "state": await job.state()}, 202)
+        except InvalidInput as error:
+            raise HTTPException(409, str(error)) from error
+        with self._app.audit.acting(request.headers.get("x-user", "admin")):
+            await self._app.dead.replay(letter.job_id)
+        return JSONResponse({"id": letter.job_id, "state": await self._app.job(letter.job_id).state()}, 202)
+
+    async def replay_group(self, request: Request) -> Response:
+        """Give all dead letters of one cause their tries again."""
+        with self._app.audit.acting(request.headers.get("x-user", "admin")):
+            run = await self._app.dead.replay(group=request.path_params["group"])
+        # More than a thousand are left to a job, which a worker runs.
+        return JSONResponse(
+            {"replayed": run.counts.changed if run.counts else None, "job": run.job and run.job.id}, 202
+        )
 
 
 def api(app: App, confirm: Task[[str, str], Receipt]) -> Starlette:
@@ -93,6 +103,7 @@ def api(app: App, confirm: Task[[str, str], Receipt]) -> Starlette:
             Route("/orders/{id}", routes.show),
             Route("/admin/dead", routes.dead),
             Route("/admin/jobs/{id}/replay", routes.replay, methods=["POST"]),
+            Route("/admin/groups/{group}/replay", routes.replay_group, methods=["POST"]),
         ],
         lifespan=lifespan,
     )

@@ -8,8 +8,8 @@ import pytest
 from examples.nightly.reports import Reports
 from examples.nightly.site import Site, text
 from examples.nightly.tasks import aggregation, cleanup, count, health_check
-from packhorse import App
-from packhorse.testing import TurnedClock
+from packhorse import Alert, App, Missed
+from packhorse.testing import TurnedClock, run_until_idle
 from tests.conftest import kinds
 from tests.examples.turning import SECOND, work
 
@@ -92,20 +92,34 @@ async def test_events_are_counted_by_day_every_six_hours_and_a_second_run_change
 async def test_a_health_check_that_fails_leaves_its_next_tick_and_the_other_schedules_alone(
     app: App, clock: TurnedClock, site: Site
 ):
+    alerts: list[Alert] = []
+
+    async def page(alert: Alert) -> None:
+        alerts.append(alert)
+
     check, counted = health_check(app, site), count(app, site)
+    app.alerts(to=[page], rules=[Missed()])
     await app.schedules.declare()
+    await app.alerts.declare()
     site.execute("alter table users rename to gone")
     for minute in range(10):
         if minute == 6:
             site.execute("alter table gone rename to users")
         clock.turn(60 * SECOND)
         await app.schedules.fire()
-        await work(app, clock, "nightly")
+        await run_until_idle(app)
+        await app.alerts.evaluate()
+        await run_until_idle(app)
 
     [dead] = (await app.find(task=check.name, state="dead")).items
     assert (dead.headers["tick"][11:16], dead.failures[-1].type) == ("12:05", "sqlite3.OperationalError")
     assert [job.headers["tick"][11:16] for job in (await app.find(task=check.name, state="done")).items] == ["12:10"]
     assert len((await app.find(task=counted.name, state="done")).items) == 10
+    assert [(alert.type, alert.phase, alert.schedule, alert.cron) for alert in alerts] == [
+        ("cron_failure", "fired", "health-check", "*/5 * * * *"),
+        ("cron_failure", "resolved", "health-check", "*/5 * * * *"),
+    ]
+    assert "no such table: users" in str(alerts[0].error)
 
 
 async def test_active_sessions_are_counted_every_minute(app: App, clock: TurnedClock, site: Site):

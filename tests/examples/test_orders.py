@@ -11,9 +11,10 @@ from httpx import ASGITransport, AsyncClient
 
 from examples.orders.api import api
 from examples.orders.mail import Mailbox
+from examples.orders.support import Tickets, support
 from examples.orders.tasks import confirmation
-from packhorse import App
-from packhorse.testing import TurnedClock
+from packhorse import Alert, App
+from packhorse.testing import TurnedClock, run_until_idle
 from tests.conftest import kinds, namespace
 from tests.examples.turning import SECOND, work
 
@@ -124,6 +125,7 @@ async def test_a_dead_letter_tells_what_was_to_be_done_and_what_went_wrong(clien
     answer = (await client.get("/admin/dead")).json()
 
     [letter] = answer["letters"]
+    assert letter.pop("group") == (await app.dead.get(created["confirmation"])).fingerprint
     assert letter.pop("failed_at") == "2023-11-14T22:13:27+00:00"
     assert letter == {
         "id": created["confirmation"],
@@ -151,6 +153,40 @@ async def test_a_replayed_letter_has_all_its_tries_again(client, app, clock, pro
     assert len(mailbox.sent()) == 1
     assert (await app.job(created["confirmation"]).result(timeout=30))["attempt"] == 2
     assert (await client.get("/admin/dead")).json()["letters"] == []
+
+
+async def test_all_letters_of_one_cause_are_replayed_in_the_name_of_the_one_who_asks(client, app, clock, provider):
+    provider.refuses = True
+    for _ in range(3):
+        await order(client)
+    await exhaust(app, clock)
+    [group] = {letter["group"] for letter in (await client.get("/admin/dead")).json()["letters"]}
+
+    answer = await client.post(f"/admin/groups/{group}/replay", headers={"x-user": "ann@example.org"})
+
+    assert (answer.status_code, answer.json()) == (202, {"replayed": 3, "job": None})
+    assert {entry.who for entry in await app.audit.entries()} == {"ann@example.org"}
+
+
+async def test_a_confirmation_that_dies_opens_one_ticket_and_fires_one_alert(client, app, clock, provider, tmp_path):
+    tickets, alerts = Tickets(tmp_path / "tickets.db"), list[Alert]()
+
+    async def page(alert: Alert) -> None:
+        alerts.append(alert)
+
+    support(app, tickets, page)
+    await app.alerts.declare()
+    provider.refuses = True
+    for _ in range(2):
+        await order(client)
+    for seconds in (0, 1, 2, 4):
+        clock.turn(seconds * SECOND)
+        await run_until_idle(app)
+
+    assert tickets.all() == [("ann@example.org", "email:order-confirmation: the provider is away")] * 2
+    assert [alert.message for alert in alerts if alert.phase == "fired"] == [
+        "Task email:order-confirmation failed after 4 attempts, and 1 more"
+    ]
 
 
 async def test_only_dead_letters_are_replayed(client):
