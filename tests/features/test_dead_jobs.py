@@ -147,6 +147,10 @@ async def test_an_action_on_nothing_in_particular_is_refused(shop):
             await act()
         with pytest.raises(EmptyFilter):
             await act(limit=5)
+        with pytest.raises(EmptyFilter):
+            await act(all=False)
+        with pytest.raises(InvalidOption, match="no filter can be given"):
+            await act(all=True, queue="money")
         with pytest.raises(InvalidInput):
             await act(["a"], queue="money")
 

@@ -189,9 +189,11 @@ def _selected(chosen: DeadSelection) -> dict[str, Any]:
     """Give the options of a bulk action on all dead jobs that are selected; nothing selected is refused there."""
     check_names(chosen, DeadSelection.__annotations__)
     named = _plain(chosen)
-    if not named.keys() - {"limit"}:
+    everything = named.pop("all", False)
+    if everything and named.keys() - {"limit"}:
+        raise InvalidOption("all", everything, "with all=True, no filter can be given")
+    if not everything and not named.keys() - {"limit"}:
         raise EmptyFilter("replay or drop")
-    named.pop("all", None)
     return named
 
 
