@@ -19,6 +19,7 @@ from packhorse.engine.failures import Fingerprint
 from packhorse.engine.policy import Kinds
 from packhorse.engine.registry import Run
 from packhorse.engine.worker import MIN_LEASE_US, Settings
+from packhorse.events.handlers import EventHandlers
 from packhorse.events.stream import Events
 from packhorse.jobs.call import Call
 from packhorse.jobs.client import Client
@@ -113,6 +114,7 @@ class App:
         )
         self.audit = self.client.audit
         self.events = Events(self.client.store)
+        self.on = EventHandlers(self.client, self.telemetry, self._clock)
         self.registry = AppRegistry(self.client, self.client.root)
         self.system = SystemQueue(self.client)
         self.bulk, seen = Bulk(self.client, self.system), SeenMarks(self.client)
@@ -133,6 +135,7 @@ class App:
             tuple(middleware),
             codec,
             self._clock,
+            [self.on.beside],
         )
         self._queues: dict[str, Queue] = {}
         self.found_at: str | None = None  # module:attribute, where a command found this app

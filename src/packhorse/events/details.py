@@ -98,7 +98,7 @@ class EventDetails:
         if change.name is JobEventName.ENQUEUED:
             self._facts.pop(change.job, None)  # it may have been another job with the same id
         if job is not None:
-            self._facts[change.job] = facts_of(job)
+            self._facts[change.job] = known_job(job)
         facts = self._facts.get(change.job)
         if facts is not None:
             self._facts.move_to_end(change.job)
@@ -107,7 +107,7 @@ class EventDetails:
         return facts
 
 
-def facts_of(job: StoredJob) -> KnownJob:
+def known_job(job: StoredJob) -> KnownJob:
     """What stays the same of a job."""
     found = Job(job)
     return KnownJob(job.task, job.queue, found.tenant, found.correlation_id)

@@ -32,14 +32,15 @@ class EventFilter(msgspec.Struct, frozen=True):
         return (
             event.name in self.names
             and (event.name not in self.failures or event.error_type is not None)
-            and self._wants_queue(event.queue)
-            and self.task in (None, event.task)
+            and self.wants_job(event.queue, event.task)
         )
 
-    def _wants_queue(self, queue: str | None) -> bool:
+    def wants_job(self, queue: str | None, task: str | None) -> bool:
+        """Whether events of a job of this queue and task are wanted."""
         if self.queue is None:
-            return queue is None or not queue.startswith(limits.RESERVED)
-        return queue == self.queue
+            own = queue is not None and queue.startswith(limits.RESERVED)
+            return not own and self.task in (None, task)
+        return queue == self.queue and self.task in (None, task)
 
 
 def event_filter(names: Sequence[Any], queue: str | None, task: str | None) -> EventFilter:

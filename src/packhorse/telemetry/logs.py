@@ -54,6 +54,8 @@ _MESSAGES: Final[Mapping[EventName, tuple[int, str]]] = MappingProxyType(
         EventName.RUN_LATE: (logging.ERROR, "scheduled run is late"),
         EventName.RUN_MISSED: (logging.ERROR, "scheduled run was missed"),
         EventName.DECLARATION_IGNORED: (logging.WARNING, "schedule ignored, a higher release declared another"),
+        EventName.HANDLER_FAILED: (logging.ERROR, "function of @app.on failed"),
+        EventName.EVENTS_DROPPED: (logging.WARNING, "function of @app.on is too slow, events were dropped"),
         EventName.LOOP_BLOCKED: (logging.WARNING, "blocked the event loop"),
         EventName.ATTEMPT_STUCK: (logging.WARNING, "did not stop when cancelled and is still running"),
         EventName.THREAD_STUCK: (logging.ERROR, "did not stop when cancelled; its thread is lost until it returns"),

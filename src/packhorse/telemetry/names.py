@@ -48,6 +48,8 @@ class EventName(StrEnum):
     DECLARATION_IGNORED = "declaration_ignored"  # a declaration was left out, for a higher release has another
 
     # what does not go as it should
+    HANDLER_FAILED = "handler_failed"  # a function of ``@app.on``; the detail is its name
+    EVENTS_DROPPED = "events_dropped"  # such a function is too slow; the count is of all that it has missed
     LOOP_BLOCKED = "loop_blocked"
     ATTEMPT_STUCK = "attempt_stuck"  # it was cancelled and goes on
     THREAD_STUCK = "thread_stuck"  # the same, and it holds a thread for good

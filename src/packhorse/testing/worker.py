@@ -44,9 +44,9 @@ async def run_until_idle(
 ) -> None:
     """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled.
 
-    Given an app, it also makes the dead letters of jobs that died, and runs their handlers and all other jobs of
-    Packhorse itself. Given a store and a registry of tasks, it runs these tasks alone. Without ``settings``, it runs every
-    queue: ``default``, those that the registry names, and those that hold jobs.
+    Given an app, it also makes the dead letters of jobs that died, runs their handlers and all other jobs of Packhorse
+    itself, and calls the functions of ``@app.on``. Given a store and a registry of tasks, it runs these tasks alone.
+    Without ``settings``, it runs every queue: ``default``, those that the registry names, and those that hold jobs.
     """
     if isinstance(place, App):
         await _run_app(place, settings)
@@ -80,6 +80,11 @@ async def run_until_idle(
 
 async def _run_app(app: App, settings: Settings | None) -> None:
     """Run the jobs of an app, its duties and its own jobs in turn, until nothing has changed."""
+    async with app.on.running():
+        await _run_jobs(app, settings)
+
+
+async def _run_jobs(app: App, settings: Settings | None) -> None:
     store, made = await app.store(), app.workers
     duties = app.system.duties(store)
     before = None
