@@ -1,31 +1,14 @@
 """Losses as events for other processes: the job, and the worker that had it."""
 
-from datetime import timedelta
-
 from packhorse import App
 from packhorse.engine.losses import WorkerNames, publish_losses
 from packhorse.model.event import LOSSES
-from packhorse.model.ids import new_id, parse_id
+from packhorse.model.ids import new_id
 from packhorse.model.job import State
 from packhorse.model.lease import Lost
 from packhorse.model.worker import WorkerInfo
-from tests.factories import HOUR, OTHER, SECOND, WORKER, ask, lapse, new, put_in, take
-from tests.features.conftest import Make
-from tests.features.factories import so_far, some, working
-
-
-async def test_s18_a_loss_is_an_event_with_job_and_worker_within_a_lease(live: App, make: Make):
-    store = await live.store()
-    await store.fleet.beat(WorkerInfo(id=WORKER, name="ox"), SECOND)
-    [job] = await put_in(store, new())
-    await store.jobs.exchange((), ask(1, lease=SECOND))
-    async with make().events("stalled") as events, working(live, "other", lease=1):
-        [lost] = await some(events, 1)
-
-    assert (parse_id(lost.job_id), lost.attempt, lost.worker, lost.task) == (job, 1, "ox", "work")
-    assert lost.at is not None
-    claimed, *_ = await so_far(live, "claimed")
-    assert lost.at - claimed.at < timedelta(seconds=2)
+from tests.factories import HOUR, OTHER, SECOND, WORKER, lapse, new, put_in, take
+from tests.features.factories import so_far
 
 
 async def test_a_loss_by_a_worker_whose_name_is_not_known_has_its_id(app: App, clock):
