@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from packhorse import AnyDead, Backlog, DeadLetters
+from packhorse import AnyDead, App, Backlog, DeadLetters
 from packhorse.alerts.alert import KIND
 from packhorse.model.effect import Put
 from packhorse.telemetry.names import EventName
@@ -112,3 +112,18 @@ async def test_a_worker_declares_and_evaluates_by_itself(live):
         while not inbox.alerts:
             await asyncio.sleep(0.01)
     assert inbox.seen == [("backlog:email", "fired")]
+
+
+async def test_apps_that_two_functions_make_are_two_apps_and_leave_each_others_rules_alone(tmp_path):
+    def shop():
+        return App(f"sqlite:///{tmp_path / 'two.db'}", release="1")
+
+    def office():
+        return App(f"sqlite:///{tmp_path / 'two.db'}", release="2")
+
+    async with shop() as one, office() as two:
+        one.alerts(to=[Inbox()], rules=[Backlog("shop")])
+        two.alerts(to=[Inbox()], rules=[Backlog("office")])
+        await one.alerts.declare()
+        await two.alerts.declare()
+        assert await states(one) == {"backlog:office": "quiet", "backlog:shop": "quiet"}
