@@ -1,6 +1,10 @@
 """packhorse dead: dead letters, one by one or by what killed them."""
 
+import pytest
+
 from packhorse import App
+from packhorse.cli.command import CliError
+from packhorse.cli.commands.dead_edit import given_arguments
 from packhorse.model.ids import parse_id
 from packhorse.model.job import State
 from tests.cli.scene import Scene
@@ -74,11 +78,9 @@ async def arguments_of(folder: Shell, job: str) -> object:
 async def test_a_dead_job_is_replayed_with_other_arguments(folder: Shell):
     job = await dead_job(folder, "no")
     replay = ("dead", "replay", "-A", "shop", job)
-    no_json, list_given, refused, planned, asked, both = [
+    refused, planned, asked, both = [
         await folder.run(*replay, *more)
         for more in (
-            ("--arguments", "{"),
-            ("--arguments", "[]"),
             ("--arguments", '{"why": 5}'),
             ("--arguments", '{"why": "coal"}', "--dry-run"),
             ("--arguments", '{"why": "coal"}'),
@@ -87,14 +89,18 @@ async def test_a_dead_job_is_replayed_with_other_arguments(folder: Shell):
     ]
     done = await folder.run(*replay, "--arguments", '{"why": "coal"}', "--yes", "--json")
 
-    assert (no_json.code, "are no JSON" in no_json.err) == (1, True)
-    assert (list_given.code, "no JSON object" in list_given.err) == (1, True)
     assert (refused.code, "Expected `str`, got `int`" in refused.err) == (1, True)
     assert (planned.code, "would be replaced by" in planned.out) == (0, True)
     assert (asked.code, 'fail will run in the queue default with {"why":"coal"}' in asked.err) == (2, True)
     assert (both.code, "either --edit or --arguments" in both.err) == (2, True)
     assert (done.json["replaces"], done.json["done"]) == (job, True)
     assert await arguments_of(folder, done.json["job_id"]) == {"why": "coal"}
+
+
+@pytest.mark.parametrize(("text", "why"), [("{", "are no JSON:"), ("[]", "are no JSON object")])
+def test_arguments_that_are_no_json_object_are_refused(text: str, why: str):
+    with pytest.raises(CliError, match=why):
+        given_arguments(text)
 
 
 async def test_arguments_of_a_dead_job_are_edited_in_the_editor(folder: Shell):

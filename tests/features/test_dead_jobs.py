@@ -43,6 +43,12 @@ def shop(app) -> Shop:
 
 
 @pytest.fixture
+def small(memory) -> Shop:
+    """The same in memory: for what does not depend on the store."""
+    return Shop(memory)
+
+
+@pytest.fixture
 def portal() -> Iterator[None]:
     """The thread of blocking calls ends with the test."""
     yield
@@ -60,20 +66,20 @@ async def test_s22_dead_jobs_are_found_as_letters(shop):
     assert (await shop.app.dead.find(task="other")).items == ()
 
 
-async def test_a_job_that_is_not_dead_has_no_letter(shop):
-    job = await shop.pay.enqueue("c")
+async def test_a_job_that_is_not_dead_has_no_letter(small):
+    job = await small.pay.enqueue("c")
     with pytest.raises(InvalidOption, match="is ready, not dead"):
-        await shop.app.dead.get(job.id)
+        await small.app.dead.get(job.id)
     with pytest.raises(JobNotFound):
-        await shop.app.dead.get("unknown")
+        await small.app.dead.get("unknown")
 
 
-async def test_who_looks_at_dead_jobs_has_seen_those_of_their_queue(shop, clock):
-    await shop.die()
+async def test_who_looks_at_dead_jobs_has_seen_those_of_their_queue(small, clock):
+    await small.die()
     clock.turn(SECOND)
-    store = await shop.app.store()
+    store = await small.app.store()
     assert await store.records.get(SEEN, ["money"]) == [None]
-    await shop.app.dead.find()
+    await small.app.dead.find()
     [record] = await store.records.get(SEEN, ["money"])
     assert record.value == str(clock.now()).encode()
 
@@ -91,9 +97,9 @@ async def test_s22_groups_are_counted_where_there_is_a_handler(shop):
     assert letter.fingerprint in {group.fingerprint for group in groups}
 
 
-async def test_s22_groups_without_a_handler_are_made_of_the_dead_jobs_that_are_kept(shop):
-    await shop.die()
-    groups = await shop.app.dead.groups()
+async def test_s22_groups_without_a_handler_are_made_of_the_dead_jobs_that_are_kept(small):
+    await small.die()
+    groups = await small.app.dead.groups()
 
     assert {group.error_type: group.deaths for group in groups} == {"ValueError": 2, "KeyError": 1}
     assert not any(group.exact for group in groups)
@@ -141,8 +147,8 @@ async def test_s22_every_action_is_audited(shop):
     assert entries[1].target == f"{second.id} as {edited.job_id}"
 
 
-async def test_an_action_on_nothing_in_particular_is_refused(shop):
-    for act in (shop.app.dead.replay, shop.app.dead.drop):
+async def test_an_action_on_nothing_in_particular_is_refused(small):
+    for act in (small.app.dead.replay, small.app.dead.drop):
         with pytest.raises(EmptyFilter):
             await act()
         with pytest.raises(EmptyFilter):
@@ -172,15 +178,15 @@ async def test_s22_a_dead_job_is_replayed_with_other_arguments_as_a_new_one(shop
     assert shop.paid == ["c"]
 
 
-async def test_a_replacement_keeps_options_headers_and_lane_and_leaves_out_the_chosen_id(shop):
-    dead = await shop.pay.using(
+async def test_a_replacement_keeps_options_headers_and_lane_and_leaves_out_the_chosen_id(small):
+    dead = await small.pay.using(
         id="order:7", key="k", tenant="t", priority=3, attempts=7, headers={"x": 1}, correlation_id="c-1"
     ).enqueue("a")
-    store = await shop.app.store()
+    store = await small.app.store()
     [lease] = await take(store, 1, "money")
     await end(store, lease, DEAD)
-    made = await shop.app.dead.replay("order:7", arguments={"order": "c"})
-    new = await shop.app.job(made.job_id).info()
+    made = await small.app.dead.replay("order:7", arguments={"order": "c"})
+    new = await small.app.job(made.job_id).info()
 
     assert (new.key, new.tenant, new.priority, new.headers["x"], new.correlation_id) == ("k", "t", 3, 1, "c-1")
     assert new.headers["packhorse"]["options"] == {"attempts": 7, "priority": 3}
@@ -188,12 +194,12 @@ async def test_a_replacement_keeps_options_headers_and_lane_and_leaves_out_the_c
 
 
 @pytest.mark.parametrize("arguments", [{"order": 5}, {}, {"order": "c", "more": 1}])
-async def test_arguments_that_the_task_would_not_take_are_refused(shop, arguments):
-    [dead] = await shop.die("a")
-    plan = await shop.app.dead.replay(dead.id, arguments=arguments, dry_run=True)
+async def test_arguments_that_the_task_would_not_take_are_refused(small, arguments):
+    [dead] = await small.die("a")
+    plan = await small.app.dead.replay(dead.id, arguments=arguments, dry_run=True)
     assert plan.refused
     with pytest.raises(WrongArguments):
-        await shop.app.dead.replay(dead.id, arguments=arguments)
+        await small.app.dead.replay(dead.id, arguments=arguments)
     assert await dead.state() == "dead"
 
 

@@ -143,28 +143,28 @@ async def test_s21_the_failure_of_a_handler_is_retried_and_makes_no_letter(app, 
     assert sorted(each.queue for each in dead) == ["default", "packhorse.system"]
 
 
-async def test_s21_handlers_of_a_queue_get_its_letters_only_and_may_be_plain_functions(app):
+async def test_s21_handlers_of_a_queue_get_its_letters_only_and_may_be_plain_functions(memory):
     letters: list[str] = []
 
-    @app.task(attempts=1, queue="a")
+    @memory.task(attempts=1, queue="a")
     async def one() -> None:
         raise ValueError("x")
 
-    @app.task(attempts=1, queue="b")
+    @memory.task(attempts=1, queue="b")
     async def two() -> None:
         raise ValueError("x")
 
-    @app.dead_letters("a", name="plain")
+    @memory.dead_letters("a", name="plain")
     def plain(letter: DeadLetter) -> None:
         letters.append(f"plain {letter.task.rpartition('.')[2]}")
 
-    @app.dead_letters(name="all")
+    @memory.dead_letters(name="all")
     async def every(letter: DeadLetter) -> None:
         letters.append(f"all {letter.task.rpartition('.')[2]}")
 
     await one.enqueue()
     await two.enqueue()
-    await run_until_idle(app)
+    await run_until_idle(memory)
 
     assert sorted(letters) == ["all one", "all two", "plain one"]
 
@@ -179,26 +179,26 @@ async def test_s21_a_handler_gets_the_dead_jobs_that_are_there_when_it_is_declar
     assert [letter.arguments for letter in await after.run()] == [{"order": "o-1"}]
 
 
-async def test_s41_the_letter_of_a_job_belongs_to_its_chain_of_work(app):
+async def test_s41_the_letter_of_a_job_belongs_to_its_chain_of_work(memory):
     seen = []
 
-    @app.task(attempts=1)
+    @memory.task(attempts=1)
     async def fails() -> None:
         raise ValueError("x")
 
-    @app.dead_letters()
+    @memory.dead_letters()
     async def review(letter: DeadLetter) -> None:
         seen.append(current().correlation_id)
 
     await fails.using(correlation_id="request-7").enqueue()
-    await run_until_idle(app)
+    await run_until_idle(memory)
     assert seen == ["request-7"]
 
 
-async def test_without_a_handler_nothing_looks_for_deaths(app):
-    assert app.system.duties(await app.store()) == []
-    assert not app.system.required
-    assert (await (await app.store()).records.find(CURSORS)).items == ()
+async def test_without_a_handler_nothing_looks_for_deaths(memory):
+    assert memory.system.duties(await memory.store()) == []
+    assert not memory.system.required
+    assert (await (await memory.store()).records.find(CURSORS)).items == ()
 
 
 async def test_a_decorator_without_parentheses_and_two_handlers_of_one_name_are_refused(memory):

@@ -63,16 +63,16 @@ async def test_a_handler_that_gets_the_letters_has_looked_at_them(app, clock):
     assert await prune(app) == []
 
 
-async def test_one_mark_stands_for_all_letters_that_died_before_it(app, clock):
-    store, letters = await app.store(), []
-    app.dead_letters()(letters.append)
+async def test_one_mark_stands_for_all_letters_that_died_before_it(memory, clock):
+    store, letters = await memory.store(), []
+    memory.dead_letters()(letters.append)
     await die(store, 20, "a")
     clock.turn(SECOND)
-    await run_until_idle(app)
+    await run_until_idle(memory)
     [record] = await store.records.get(SEEN, ["a"])
     clock.turn(SECOND)
     await die(store, 1, "a")
-    await run_until_idle(app)
+    await run_until_idle(memory)
     [later] = await store.records.get(SEEN, ["a"])
 
     assert len(letters) == 21

@@ -16,14 +16,14 @@ def charge(number: int) -> None:
     raise Refused(f"bank-{number}")
 
 
-async def test_s20_a_failure_knows_worker_release_duration_and_fingerprint(app, clock):
-    @app.task(name="pay", attempts=2, backoff=constant(0))
+async def test_s20_a_failure_knows_worker_release_duration_and_fingerprint(memory, clock):
+    @memory.task(name="pay", attempts=2, backoff=constant(0))
     async def pay(number: int) -> None:
         clock.turn(2_000_000)
         charge(number)
 
     first, second = await pay.enqueue(1), await pay.enqueue(2)
-    await run(app, name="w-1", release="7.1")
+    await run(memory, name="w-1", release="7.1")
     failures = [*(await first.info()).failures, *(await second.info()).failures]
 
     assert {failure.worker for failure in failures} == {"w-1"}
