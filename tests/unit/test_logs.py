@@ -47,12 +47,12 @@ LEVELS = {
     },
     "WARNING": {
         EventName.RETRYING, EventName.LOST, EventName.LEASE_LOST, EventName.ROLLED_BACK,
-        EventName.EXCHANGE_FAILED, EventName.RENEWAL_FAILED,
+        EventName.EXCHANGE_FAILED, EventName.RENEWAL_FAILED, EventName.EVENTS_DROPPED,
         EventName.DUTY_FAILED, EventName.DEAD_UNSEEN, EventName.DECLARATION_IGNORED, EventName.LOOP_BLOCKED, EventName.ATTEMPT_STUCK,
     },
     "ERROR": {
         EventName.DEAD, EventName.SETTLEMENT_REFUSED, EventName.THREAD_STUCK, EventName.CHILD_DIED,
-        EventName.RUN_LATE, EventName.RUN_MISSED,
+        EventName.RUN_LATE, EventName.RUN_MISSED, EventName.HANDLER_FAILED,
     },
 }  # fmt: skip
 
