@@ -1,5 +1,7 @@
 """Servers for the whole run, and a store of each kind for each test that asks for one."""
 
+import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -9,9 +11,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
+from packhorse.errors import SchemaMismatch
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.testing import TurnedClock
@@ -21,6 +25,7 @@ KINDS = ("sqlite", "memory", "redis", "valkey", "postgres")
 SERVERS = ("redis", "valkey", "postgres")
 MEMORY, MEMORY_BYTES = Path("/dev/shm"), 4 << 30
 STARTED = pytest.StashKey[list[servers.Server]]()
+EMPTYING: dict[str, psycopg.Connection] = {}
 
 # TRUNCATE makes new files for each table and index and takes twenty times as long as deleting the few rows of a test.
 # It is left to tables of more than four pages, so that dead rows do not pile up. The locks wait for calls still under way.
@@ -120,6 +125,8 @@ def keep_bytecode(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    for connection in EMPTYING.values():
+        connection.close()
     stop(config)
 
 
@@ -169,11 +176,29 @@ async def wipe(kind: str, url: str, name: str) -> None:
         await client.flushdb()
         await client.aclose()
     elif kind == "postgres":
-        import asyncpg
+        await asyncio.to_thread(empty_schema, url, name)
 
-        connection = await asyncpg.connect(url)
-        await connection.execute(EMPTY_SCHEMA.replace("$schema", name))
-        await connection.close()
+
+def empty_schema(url: str, name: str) -> None:
+    """Empty a schema by one connection for all tests: a new session forks a process and reads the catalogue again."""
+    if url not in EMPTYING or EMPTYING[url].closed:
+        EMPTYING[url] = psycopg.connect(url, autocommit=True)
+    while True:
+        with contextlib.suppress(
+            psycopg.errors.DeadlockDetected
+        ):  # with a call of a process that an earlier test killed
+            EMPTYING[url].execute(EMPTY_SCHEMA.replace("$schema", name).encode())
+            return
+
+
+async def open_up(kind: str, store: Store) -> None:
+    """Open a store, its layout up to date: on PostgreSQL that of an earlier test is, as a rule."""
+    if kind == "postgres":
+        with contextlib.suppress(SchemaMismatch):
+            await store.open()
+            return
+    await store.migrate()
+    await store.open()
 
 
 @pytest.fixture
@@ -198,8 +223,7 @@ async def url(kind: str, tmp_path: Path) -> str:
 async def store(kind: str, url: str, clock: TurnedClock) -> AsyncIterator[Store]:
     """An open, empty store whose time the test turns."""
     made = open_store(url, namespace=namespace(kind), clock=clock)
-    await made.migrate()
-    await made.open()
+    await open_up(kind, made)
     yield made
     await made.close()
 

@@ -7,7 +7,7 @@ import pytest
 from packhorse.stores import open_store
 from packhorse.stores.contract import Store
 from packhorse.telemetry.emit import Telemetry
-from tests.conftest import kinds, namespace
+from tests.conftest import kinds, namespace, open_up
 from tests.engine.factories import EventRecorder
 
 # A store in memory is the one on a file without the file; what does not depend on the store asks for `memory`.
@@ -19,17 +19,16 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def opened(url: str, name: str) -> Store:
+async def opened(kind: str, url: str, name: str) -> Store:
     made = open_store(url, namespace=name)
-    await made.migrate()
-    await made.open()
+    await open_up(kind, made)
     return made
 
 
 @pytest.fixture
 async def live(kind: str, url: str) -> AsyncIterator[Store]:
     """An open, empty store of each kind, on its own clock."""
-    made = await opened(url, namespace(kind))
+    made = await opened(kind, url, namespace(kind))
     yield made
     await made.close()
 
@@ -46,7 +45,7 @@ async def other(live: Store, kind: str, url: str) -> AsyncIterator[Store]:
 @pytest.fixture
 async def memory() -> AsyncIterator[Store]:
     """An open, empty store in memory, for what does not depend on the store."""
-    made = await opened("sqlite:///:memory:", "packhorse")
+    made = await opened("memory", "sqlite:///:memory:", "packhorse")
     yield made
     await made.close()
 

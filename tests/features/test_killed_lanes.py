@@ -19,6 +19,7 @@ LONG = bool(os.environ.get("PACKHORSE_TEST_LONG"))
 LANES = int(os.environ.get("PACKHORSE_LANES", "1000" if LONG else "100"))
 JOBS = int(os.environ.get("PACKHORSE_LANE_JOBS", "100000" if LONG else "5000"))
 LEASE = 1_000_000
+FEW = 5  # kills at least
 PATIENCE = 60 + JOBS / 50
 
 
@@ -79,7 +80,9 @@ async def test_per_key_order_is_exact_and_nothing_overlaps_while_workers_are_kil
             await asyncio.sleep(0.2)
             assert killing.returncode is None
             counts = await live.queue("lanes").counts()
-            return not sum(counts[state] for state in ("scheduled", "ready", "running", "waiting"))
+            if sum(counts[state] for state in ("scheduled", "ready", "running", "waiting")):
+                return False
+            return len(place.lines("killed")) > FEW  # a busy machine kills late
 
         await until(all_done, PATIENCE)
     finally:
@@ -89,7 +92,7 @@ async def test_per_key_order_is_exact_and_nothing_overlaps_while_workers_are_kil
     watch = Watch()
     watch.follow(place.lines())
     assert sum(watch.ended.values()) == JOBS, f"PACKHORSE_SEED={seed}"
-    assert watch.kills > 5
+    assert watch.kills > FEW
     print(f"{JOBS} jobs, {LANES} lanes, {watch.kills} kills, {watch.again} ran again")  # noqa: T201
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,24 +37,28 @@ def shown(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def parts(text: str) -> set[str]:
     """The words of a text or a name, in small letters and in the singular too."""
     words = {part.lower() for part in PART.findall(ROUND_TRIP.sub("", text))}
     return words | {word.removesuffix("s") for word in words} | {word.removesuffix("es") for word in words}
 
 
-def names(tree: ast.AST) -> Iterator[str]:
+def names(tree: ast.AST) -> set[str]:
     """The identifiers of a module: its own, those it imports, attributes, arguments and keywords."""
-    for node in ast.walk(tree):
-        for field in ("id", "attr", "arg", "name", "asname"):
-            if isinstance(name := getattr(node, field, None), str):
-                yield name
+    fields = ("id", "attr", "arg", "name", "asname")
+    return {name for node in ast.walk(tree) for field in fields if isinstance(name := getattr(node, field, None), str)}
 
 
 def constants() -> Iterator[tuple[Path, str, ast.expr]]:
     """Names in capitals that a module binds, with their values."""
     for path in MODULES:
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             value = getattr(node, "value", None)
             for target in targets:
@@ -75,16 +80,14 @@ def is_number(value: ast.expr) -> bool:
 def defined_classes() -> dict[str, list[str]]:
     found = defaultdict(list)
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(shown(path))
     return found
 
 
 def test_private_words_are_no_identifiers():
-    found = {
-        (shown(path), name) for path in CODE for name in names(ast.parse(path.read_text())) if parts(name) & PRIVATE
-    }
+    found = {(shown(path), name) for path in CODE for name in names(parsed(path)) if parts(name) & PRIVATE}
     assert sorted(found) == []
 
 
@@ -134,7 +137,7 @@ def imports(tree: ast.Module) -> set[str]:
 
 
 def test_the_glossary_explains_every_class_that_more_than_one_module_uses():
-    imported = [imports(ast.parse(path.read_text())) for path in MODULES if path.name != "__init__.py"]
+    imported = [imports(parsed(path)) for path in MODULES if path.name != "__init__.py"]
     shared = {name for name in defined_classes() if sum(name in names for names in imported) > 1}
     explained = set(re.findall(r"`(\w+)`", (ROOT / "docs/glossary.md").read_text()))
 
