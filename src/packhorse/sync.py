@@ -1,6 +1,6 @@
 """The app for code without an event loop: scripts, threads, Flask, Django, notebooks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -13,11 +13,12 @@ from packhorse.bulk.bulk import Bulk, BulkKeywords, BulkRun
 from packhorse.bulk.order import BulkCounts
 from packhorse.dead_letters.dead_jobs import DeadJobs, DeadSelection
 from packhorse.dead_letters.edited import EditedReplay
+from packhorse.events.event import Gap, JobEvent
 from packhorse.jobs.call import Call
 from packhorse.jobs.enqueue_request import EnqueueRequest
 from packhorse.jobs.plans import Plan
 from packhorse.jobs.portal import PORTAL
-from packhorse.jobs.sync import SyncHandle, SyncQueue, forward, forward_each
+from packhorse.jobs.sync import SyncHandle, SyncQueue, each, forward, forward_each
 from packhorse.schedules.registry import Schedules
 
 A = TypeVar("A")
@@ -87,6 +88,19 @@ class SyncApp:
     def dead(self) -> "SyncDeadJobs":
         """The dead jobs of the app."""
         return SyncDeadJobs(self._async.dead)
+
+    def events(
+        self,
+        *names: str,
+        queue: str | None = None,
+        task: str | None = None,
+        after: str | datetime | None = None,
+        results: bool = False,
+        follow: bool = True,
+    ) -> Iterator[JobEvent | Gap]:
+        """Iterate over events as ``app.events`` does, from the first ``next`` on; it blocks until there is one."""
+        stream = self._async.events(*names, queue=queue, task=task, after=after, results=results, follow=follow)
+        return each(stream)
 
     def queue(self, name: str) -> SyncQueue:
         """Give a queue by its name; options of its jobs are set with ``app.queue``."""
@@ -185,17 +199,23 @@ class SyncDeadJobs:
     find = forward(DeadJobs.find)
     get = forward(DeadJobs.get)
     groups = forward(DeadJobs.groups)
-    drop = forward(DeadJobs.drop)
+
+    def drop(
+        self, ids: str | Sequence[str] | None = None, *, dry_run: bool = False, **chosen: Unpack[DeadSelection]
+    ) -> SyncBulkRun:
+        """The same method, blocking."""
+        return SyncBulkRun(PORTAL.run(self._async.drop(ids, dry_run=dry_run, **chosen)))
 
     @overload
     def replay(self, ids: str, *, arguments: Mapping[str, Any], dry_run: bool = False) -> EditedReplay: ...
     @overload
     def replay(
         self, ids: str | Sequence[str] | None = None, *, dry_run: bool = False, **chosen: Unpack[DeadSelection]
-    ) -> BulkRun: ...
+    ) -> SyncBulkRun: ...
     def replay(self, ids: Any = None, **options: Any) -> Any:
         """The same method, blocking."""
-        return PORTAL.run(self._async.replay(ids, **options))
+        answer = PORTAL.run(self._async.replay(ids, **options))
+        return SyncBulkRun(answer) if isinstance(answer, BulkRun) else answer
 
 
 class SyncSchedules:

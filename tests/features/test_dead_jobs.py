@@ -250,7 +250,9 @@ async def test_the_same_without_an_event_loop(shop, portal):
         letter = dead.get(page.items[0].job_id)
         plan = dead.replay(letter.job_id, arguments={"order": "c"}, dry_run=True)
         counts = dead.replay(letter.job_id, dry_run=True), dead.drop(all=True)
+        died = [event.job_id for event in shop.app.sync.events("dead", after="earliest", follow=False)]
         shop.app.sync.close()
-        return len(page.items), len(groups), plan.refused, [(run.total, run.counts.changed) for run in counts]
+        runs = [(run.total, run.result().changed) for run in counts]
+        return len(page.items), len(groups), plan.refused, runs, len(died)
 
-    assert await asyncio.to_thread(blocking) == (3, 2, "", [(1, 0), (3, 3)])
+    assert await asyncio.to_thread(blocking) == (3, 2, "", [(1, 0), (3, 3)], 3)
