@@ -54,7 +54,7 @@ bench: $(READY)  ## Compare Packhorse with all peers, about an hour, resumable; 
 	$(BIN)/python -m benchmarks.full $(BENCH)
 
 PROOF := docs/operate/proof.jsonl
-LONG_TESTS ?= tests/integration tests/crash/test_kills.py tests/conformance/test_rolling_upgrade.py $(addprefix tests/features/test_,weights.py waiting.py waiting_storm.py within_writers.py killed_ticks.py many_schedules.py killed_lanes.py killed_plans.py alerts.py alert_workers.py plan_children.py bulk_killed.py followed_events.py) tests/engine/test_simulation.py tests/properties/test_machine.py
+LONG_TESTS ?= tests/integration tests/crash/test_kills.py tests/conformance/test_rolling_upgrade.py $(addprefix tests/features/test_,weights.py waiting.py waiting_storm.py within_writers.py killed_ticks.py many_schedules.py killed_lanes.py killed_plans.py killed_letters.py alerts.py alert_workers.py plan_children.py bulk_killed.py followed_events.py) tests/engine/test_simulation.py tests/properties/test_machine.py
 
 crash-long: export PACKHORSE_PROOF := $(CURDIR)/$(PROOF)
 crash-long: $(READY)  ## Crash and disturb every store at a large scale; takes hours, and writes docs/operate/proof.md
