@@ -63,7 +63,7 @@ class SystemWorker:
         self, beside: Worker, make: Callable[[], Worker], *, required: bool, telemetry: Telemetry, clock: Clock
     ) -> None:
         self._beside, self._make, self._telemetry, self._clock = beside, make, telemetry, clock
-        self._needed = asyncio.Event()
+        self._needed, self._left = asyncio.Event(), asyncio.Event()
         if required:
             self._needed.set()
 
@@ -84,14 +84,19 @@ class SystemWorker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._left.set()
         await self._task
 
     async def _run(self) -> None:
-        await first(self._needed.wait(), self._beside.stopped())
-        while not self._beside.stopping:
+        await first(self._needed.wait(), self._over())
+        while not (self._beside.stopping or self._left.is_set()):
             try:
                 async with self._make() as worker:
-                    await first(self._beside.stopped(), worker.stopped())
+                    await first(self._over(), worker.stopped())
             except Exception as failure:  # noqa: BLE001 - the jobs of users go on without it
                 self._telemetry.emit(EventName.DUTY_FAILED, detail="run the system queue", error=failure)
-                await first(self._beside.stopped(), self._clock.sleep(RESTART_US))
+                await first(self._over(), self._clock.sleep(RESTART_US))
+
+    async def _over(self) -> None:
+        """Wait until the worker beside it stops, or is left because it could not start."""
+        await first(self._beside.stopped(), self._left.wait())

@@ -40,9 +40,9 @@ async def test_no_command_prints_a_terminal_escape_out_of_a_job(folder: Shell):
         await run(store, Dead(DeadReason.EXHAUSTED, failure("Broken\x1b[2J", EVIL, f"Traceback\n{EVIL}\n")))
         [done] = await put_in(store, new(payload=b'{"x":%b}' % value))
         await run(store, Done(value))
-    ways = [("jobs", "ls"), ("dead", "ls"), ("dead", "ls", "--by", "error"), ("queues", "ls")]
+    ways = [("jobs", "ls"), ("dead", "ls"), ("dead", "groups"), ("alerts", "ls"), ("audit",), ("queues", "ls")]
     ways += [("jobs", "show", id_text(job)) for job in (dead, done)]
-    ways += [("jobs", "tail", "--since", "1h", "--no-follow")]
+    ways += [("dead", "show", id_text(dead)), ("events", "tail", "--since", "1h", "--no-follow")]
     cases = [(folder, (*way, *more, *STORE)) for way in ways for more in ((), ("--json",))]
 
     for (_, arguments), ended in zip(cases, await forks.run(cases), strict=True):

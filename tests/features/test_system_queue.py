@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from packhorse.errors import ConfigError
 from packhorse.model.lease import ClaimRequest
 from packhorse.system_queue import SYSTEM_QUEUE
 from packhorse.telemetry.names import EventName
@@ -87,3 +90,20 @@ async def test_a_worker_that_is_stopped_ends_that_of_the_system_queue_within_its
             await begun.wait()
     info = await job.info()
     assert (info.state, info.attempt) == ("ready", 0)
+
+
+@pytest.mark.parametrize("required", [False, True])
+async def test_a_worker_that_cannot_start_says_so_and_leaves_nothing_behind(live, required):
+    @live.task(run="process")
+    def work() -> None: ...
+
+    if required:
+        live.system.require()
+    before = asyncio.all_tasks()
+    async with asyncio.timeout(10):
+        with pytest.raises(ConfigError, match="child process"):
+            await live.worker().run()
+        with pytest.raises(ConfigError, match="child process"):
+            async with live.worker():
+                pass
+    assert {task for task in asyncio.all_tasks() - before if task.get_name() == "packhorse-system"} == set()

@@ -83,7 +83,8 @@ class Watched:
 
 def _sentinel(kind: str, primary: servers.Server, folder: Path, quorum: int) -> tuple[int, subprocess.Popen[bytes]]:
     port = servers.free_port()
-    home = folder / f"sentinel-{port}"
+    while (home := folder / f"sentinel-{port}").exists():  # the one before it has not opened its port yet
+        port = servers.free_port()
     home.mkdir()
     (home / "sentinel.conf").write_text(
         f"port {port}\nbind 127.0.0.1\ndir {home}\nlogfile sentinel.log\n"

@@ -23,6 +23,12 @@ async def client_of(url: str) -> AsyncIterator[Any]:
         await client.aclose()
 
 
+async def waiting(client: Any, *commands: str) -> list[str]:
+    """The ids of connections that wait in these commands; not those of other test processes, which have other databases."""
+    database = str(client.connection_pool.connection_kwargs.get("db", 0))
+    return [line["id"] for line in await client.client_list() if line["db"] == database and line["cmd"] in commands]
+
+
 @contextlib.asynccontextmanager
 async def opened(url: str, **options: Any) -> AsyncIterator[RedisStore]:
     store = RedisStore(url, **options)

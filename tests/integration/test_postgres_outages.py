@@ -80,7 +80,8 @@ async def test_what_the_server_refuses_for_the_sake_of_others_is_done_again(serv
     async def refuse(flow: Plan) -> None:
         nonlocal refused
         connection = await asyncpg.connect(server.url)
-        await connection.execute(
+        await alter(
+            connection,
             f"""
             CREATE SEQUENCE refused;
             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -93,21 +94,27 @@ async def test_what_the_server_refuses_for_the_sake_of_others_is_done_again(serv
             END $$;
             CREATE TRIGGER refuse AFTER INSERT OR DELETE ON packhorse.ready FOR EACH STATEMENT EXECUTE FUNCTION refuse();
             CREATE TRIGGER refuse AFTER INSERT OR DELETE ON packhorse.running FOR EACH STATEMENT EXECUTE FUNCTION refuse();
-            """
+            """,
         )
         while refused < REFUSALS:
             await flow.more(5)
             refused = await connection.fetchval("SELECT last_value FROM refused")
-        async with asyncio.timeout(SOON):
-            while await connection.fetchval("SELECT to_regproc('refuse') IS NOT NULL"):
-                with contextlib.suppress(asyncpg.DeadlockDetectedError):  # calls lock the two tables in another order
-                    await connection.execute("DROP FUNCTION refuse CASCADE")
+        await alter(connection, "DROP FUNCTION refuse CASCADE")
         await connection.close()
 
     account = await Plan(server.url).through(refuse)
 
     assert refused >= REFUSALS
     assert account.lost == 0
+
+
+async def alter(connection: asyncpg.Connection, sql: str) -> None:
+    """Change tables that are in use: calls lock them in another order, so it may take some tries."""
+    async with asyncio.timeout(SOON):
+        while True:
+            with contextlib.suppress(asyncpg.DeadlockDetectedError):
+                await connection.execute(sql)
+                return
 
 
 async def test_a_listener_whose_session_is_ended_hears_again(server):

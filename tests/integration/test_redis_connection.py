@@ -14,7 +14,7 @@ from packhorse.model.outcome import Done
 from packhorse.stores.contract import Topic
 from tests.conftest import address, wipe
 from tests.factories import MINUTE, OTHER, WORKER, end, new, one, put_in, state, take
-from tests.integration.keyspaces import KINDS, NONE, client_of, opened
+from tests.integration.keyspaces import KINDS, NONE, client_of, opened, waiting
 
 if not KINDS:
     pytest.skip(NONE, allow_module_level=True)
@@ -76,10 +76,10 @@ async def test_a_listener_whose_line_broke_listens_again(kind, url, clock, topic
         for _ in range(3):
             await store.jobs.watch([lease.id], MINUTE)
             async with asyncio.timeout(20):
-                while not (lines := [ln for ln in await client.client_list() if ln["cmd"] in ("blpop", "subscribe")]):
+                while not (lines := await waiting(client, "blpop", "subscribe")):
                     await asyncio.sleep(0)
             for line in lines:
-                await client.client_kill_filter(_id=line["id"])
+                await client.client_kill_filter(_id=line)
             rung.clear()
             await (put_in(store, new()) if topic is Topic.WORK else end(store, lease, Done()))
             await asyncio.wait_for(rung.wait(), 10)
@@ -122,20 +122,16 @@ def test_a_forked_child_may_not_use_the_store(kind, tmp_path):
 
 async def test_all_readers_of_streams_share_one_connection_that_is_made_anew_when_it_breaks(kind, url, clock):
     async with opened(url, clock=clock) as store, client_of(url) as client, contextlib.AsyncExitStack() as stack:
-
-        async def waits() -> list[str]:
-            return [line["id"] for line in await client.client_list() if line["cmd"] == "xread"]
-
-        assert await waits() == []
+        assert await waiting(client, "xread") == []
         readers = [
             await stack.enter_async_context(contextlib.aclosing(store.streams.wakes(f"s{number}")))
             for number in range(20)
         ]
         await asyncio.gather(*map(anext, readers))
-        waiting = [asyncio.ensure_future(anext(reader)) for reader in readers]
+        hints = [asyncio.ensure_future(anext(reader)) for reader in readers]
         for round_ in range(2):
             async with asyncio.timeout(20):
-                while not (lines := await waits()):
+                while not (lines := await waiting(client, "xread")):
                     await asyncio.sleep(0)
             assert len(lines) == 1
             if round_ == 0:
@@ -143,4 +139,4 @@ async def test_all_readers_of_streams_share_one_connection_that_is_made_anew_whe
 
         await store.streams.publish([Publish(f"s{number}", b"1") for number in range(20)])
 
-        await asyncio.wait_for(asyncio.gather(*waiting), 10)
+        await asyncio.wait_for(asyncio.gather(*hints), 10)
