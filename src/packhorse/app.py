@@ -22,12 +22,11 @@ from packhorse.engine.worker import MIN_LEASE_US, Settings
 from packhorse.events.handlers import EventHandlers
 from packhorse.events.stream import Events
 from packhorse.jobs.call import Call
-from packhorse.jobs.client import Client
 from packhorse.jobs.decorators import TaskKeywords, TaskMaker
 from packhorse.jobs.enqueue_request import EnqueueRequest
 from packhorse.jobs.handle import JobHandle
 from packhorse.jobs.job import Job, JobState
-from packhorse.jobs.job_builder import JobBuilder
+from packhorse.jobs.observed_client import client_for
 from packhorse.jobs.options import JobKeywords, Keep, OptionLevels, Unique, job_options, with_named_options
 from packhorse.jobs.plans import Plan
 from packhorse.jobs.queue import Queue
@@ -50,6 +49,7 @@ from packhorse.stores.url import shown
 from packhorse.system_queue import SystemQueue
 from packhorse.telemetry import logs
 from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.integration import Integration, Integrations
 from packhorse.worker_factory import WorkerFactory
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class App:
     """Everything that belongs together: tasks, queues, and the store they live in.
 
     Without an address, ``PACKHORSE_URL`` is read, else a SQLite file in the working directory is used. The options apply
-    to all jobs unless a queue, a task or a call has others. The store is opened, and its layout brought up to
-    date, when it is first needed on a loop; ``migrate=False`` leaves the layout to ``packhorse migrate``.
+    to all jobs unless a queue, a task or a call has others. The store is opened, and its layout brought up to date, when
+    it is first needed on a loop; ``migrate=False`` leaves that to ``packhorse migrate``. ``integrations`` trace jobs.
     """
 
     @with_named_options
@@ -78,6 +78,7 @@ class App:
         namespace: str | None = None,
         release: str | None = None,
         middleware: Sequence[Middleware] = (),
+        integrations: Sequence[Integration] = (),
         migrate: bool | None = None,
         clock: Clock | None = None,
         attempts: int | None = None,
@@ -103,20 +104,19 @@ class App:
         self.telemetry = Telemetry()
         logs.listen(self.telemetry)
         self._clock, codec = clock or SYSTEM, Codec()
-        builder = JobBuilder(self.namespace, codec, OptionLevels(options))
-        self.client = Client(
-            builder,
+        self.integrations = Integrations(integrations, self._clock)
+        self.client = client_for(
+            self.integrations,
+            (self.namespace, codec, OptionLevels(options)),
             self.url,
             partial(open_store, self.url, namespace=self.namespace, clock=clock),
             clock=self._clock,
             migrate=config.setting("migrate", migrate, True),
             user=config.setting("user", None, None),
         )
-        self.audit = self.client.audit
-        self.events = Events(self.client.store)
+        self.audit, self.events = self.client.audit, Events(self.client.store)
         self.on = EventHandlers(self.client, self.telemetry, self._clock)
-        self.registry = AppRegistry(self.client, self.client.root)
-        self.system = SystemQueue(self.client)
+        self.registry, self.system = AppRegistry(self.client, self.client.root), SystemQueue(self.client)
         self.bulk, seen = Bulk(self.client, self.system), SeenMarks(self.client)
         self.dead_letters = DeadLetterHandlers(self.client, self.system, seen)
         self.dead = DeadJobs(self.client, self.registry, self.bulk, seen)
@@ -133,6 +133,7 @@ class App:
             self.system,
             self.telemetry,
             tuple(middleware),
+            self.integrations,
             codec,
             self._clock,
             [self.on.beside],

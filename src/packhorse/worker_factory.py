@@ -9,6 +9,7 @@ import msgspec
 from packhorse.audit.duties import trim_audit
 from packhorse.engine.attempt_runner import Middleware
 from packhorse.engine.caretaker import Duty
+from packhorse.engine.observed_runner import runner_maker
 from packhorse.engine.worker import Settings, Worker
 from packhorse.jobs.client import Client
 from packhorse.jobs.registry import AppRegistry
@@ -21,6 +22,7 @@ from packhorse.schedules.registry import Schedules
 from packhorse.stores.contract import Store
 from packhorse.system_queue import SYSTEM_QUEUE, SystemQueue, SystemWorker
 from packhorse.telemetry.emit import Telemetry
+from packhorse.telemetry.integration import Integrations
 
 SYSTEM_CONCURRENCY = 4
 SYSTEM_GRACE_US = 5 * limits.SECOND
@@ -40,9 +42,13 @@ class WorkerFactory:
     system: SystemQueue
     telemetry: Telemetry
     middleware: tuple[Middleware, ...]
+    integrations: Integrations
     codec: Codec
     clock: Clock
     companions: list[Callable[[Worker], Companion]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.integrations.listen(self.telemetry, self.schedules.rule)
 
     async def make(self, settings: Settings) -> tuple[Worker, list[Companion]]:
         """Make a worker, not started, and its companions."""
@@ -83,6 +89,7 @@ class WorkerFactory:
             settings,
             telemetry=self.telemetry,
             middleware=self.middleware,
+            make_runner=runner_maker(self.integrations),
             more_duties=more,
             on_dead=failed,
             codec=self.codec,

@@ -1,6 +1,6 @@
 """Apps on each of the three stores: one whose time the test turns, one on the clock of the machine."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from packhorse.testing import TurnedClock
 from tests.conftest import kinds, namespace
 from tests.features.factories import Place, Workers
 from tests.features.receivers import HttpReceiver, http_receiver
+from tests.features.tracing import Recorded
 
 STORES = ("sqlite", "redis", "postgres")
 Make = Callable[..., App]
@@ -75,3 +76,26 @@ async def receiver() -> AsyncIterator[HttpReceiver]:
     """A receiver of HTTP on this machine."""
     async with http_receiver() as made:
         yield made
+
+
+@pytest.fixture
+def recorded() -> Iterator[Recorded]:
+    made = Recorded()
+    yield made
+    made.provider.shutdown()
+    made.meters.shutdown()
+
+
+@pytest.fixture
+async def traced(recorded: Recorded, clock: TurnedClock) -> AsyncIterator[Make]:
+    """Makes apps in memory with the integration."""
+    made: list[App] = []
+
+    def one(**options: Any) -> App:
+        app = App("sqlite:///:memory:", clock=clock, integrations=[recorded.integration(**options)])
+        made.append(app)
+        return app
+
+    yield one
+    for app in made:
+        await app.close()

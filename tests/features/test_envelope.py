@@ -68,7 +68,7 @@ async def test_s12_names_of_our_own_are_not_for_free_headers(memory):
     @memory.task
     async def export() -> None: ...
 
-    for name in ("tenant", "user", "correlation_id", "packhorse", "traceparent"):
+    for name in ("tenant", "user", "correlation_id", "packhorse", "traceparent", "tracestate", "baggage"):
         with pytest.raises(InvalidOption, match=name):
             export.using(headers={name: "x"})
     with pytest.raises(PayloadTooLarge):

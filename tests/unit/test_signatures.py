@@ -12,7 +12,7 @@ from packhorse.jobs.decorators import TaskKeywords
 from packhorse.jobs.options import NO_CALL_OPTIONS, NO_OPTIONS, CallKeywords, JobKeywords
 
 OWN = {
-    App.__init__: {"url", "namespace", "release", "middleware", "migrate", "clock"},
+    App.__init__: {"url", "namespace", "release", "middleware", "integrations", "migrate", "clock"},
     App.task: {"function"},
     App.queue: {"name", "per_key"},
     Task.using: set[str](),

@@ -93,7 +93,7 @@ class AttemptRunner:
         try:
             attempt.raise_if_stopped()
             with self._around(attempt):
-                settlement = await children.call(attempt, self.payload(attempt))
+                settlement = await children.call(attempt, self.payload(attempt), self.headers_in_child(attempt))
             if settlement is None or isinstance(settlement.outcome, Done):
                 return settlement
             return msgspec.structs.replace(settlement, outcome=self._details.sign(settlement.outcome))
@@ -161,6 +161,10 @@ class AttemptRunner:
         if self._codec.passes(lease.payload):
             return lease.payload
         return self._codec.open(lease.payload, JobIdentity(lease.id, lease.task))
+
+    def headers_in_child(self, attempt: Attempt) -> bytes:
+        """The headers that an attempt has in a child process."""
+        return attempt.lease.headers
 
     async def record(self, attempt: Attempt, queue: SettlementQueue) -> Settlement | None:
         """Have it recorded that an attempt begins; if it was stopped meanwhile, this is its settlement."""

@@ -93,6 +93,7 @@ class Worker:
         middleware: Sequence[Middleware] = (),
         more_duties: Sequence[Duty] = (),
         on_dead: DeadHook = no_effects,
+        make_runner: Callable[..., AttemptRunner] = AttemptRunner,
         codec: Codec | None = None,
         clock: Clock = SYSTEM,
         chance: Randomness = SYSTEM_RANDOMNESS,
@@ -101,12 +102,11 @@ class Worker:
         self.settings = settings or Settings()
         self.id = new_token()
         self.name = self.settings.name or f"{socket.gethostname()}:{os.getpid()}"
-        self._store, self._registry = store, registry
+        self._store, self._registry, self._make_runner = store, registry, make_runner
         self._telemetry = (telemetry or Telemetry()).bind(worker=self.name)
         self._middleware, self._more_duties, self._on_dead = tuple(middleware), tuple(more_duties), on_dead
         self._codec, self._clock, self._chance = codec or Codec(), clock, chance
-        self._keeper_runner = place()
-        self._shares = Shares(self.settings.queues)
+        self._keeper_runner, self._shares = place(), Shares(self.settings.queues)
         self._begun = 0
         self._stopping, self._hurry = asyncio.Event(), asyncio.Event()
         self._failure: BaseException | None = None
@@ -195,7 +195,7 @@ class Worker:
         self._notes = ProgressWriter(self._store, clock=clock)
         if settings.origin is not None:
             self._children = ChildPool(settings.origin, size=settings.concurrency, clock=clock, telemetry=telemetry)
-        runner = AttemptRunner(
+        runner = self._make_runner(
             codec=self._codec,
             middleware=self._middleware,
             clock=clock,

@@ -17,6 +17,7 @@ from packhorse.model import codec, limits
 from packhorse.model.codec import Codec, JobIdentity
 from packhorse.model.ids import JobId, chosen_id, id_text, new_id
 from packhorse.model.job import EMPTY, NewJob, StoredJob, UniqueKey
+from packhorse.model.trace_context import passed_on
 
 T = TypeVar("T")
 
@@ -84,6 +85,11 @@ class JobBuilder:
             unique=None if options.unique is None else _unique(call, options.unique),
         )
 
+    def trace_headers(self) -> dict[str, Any]:
+        """The headers by which jobs continue the trace of the calling code."""
+        attempt = CURRENT_ATTEMPT.get(None)
+        return {} if attempt is None else passed_on(context_of(attempt).headers)
+
     def _headers(self, options: CallOptions, chain: JobId | None, results: ResultBinding | None) -> bytes:
         """Write the headers as they are stored; a job that begins a chain of its own has no correlation id there."""
         attempt, correlation_id = CURRENT_ATTEMPT.get(None), _CORRELATION_ID.get()
@@ -105,7 +111,7 @@ class JobBuilder:
             "packhorse": metadata if metadata != NO_METADATA else None,
         }
         if running is not None:
-            named |= {name: running.headers.get(name) for name in ("traceparent", "tracestate")}
+            named |= passed_on(running.headers)
         return codec.encode({**options.headers, **{name: value for name, value in named.items() if value is not None}})
 
     def with_argument(self, job: NewJob, name: str, value: msgspec.Raw) -> NewJob:

@@ -16,12 +16,13 @@ from packhorse.model import job, limits
 from packhorse.model.backoff import Backoff, checked
 from packhorse.model.duration import Duration, micros
 from packhorse.model.job import KEEP_DEAD, KEEP_DONE, Until
+from packhorse.model.trace_context import TRACE_HEADERS
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 PRIORITY = 10
-RESERVED = frozenset({"packhorse", "correlation_id", "traceparent", "tracestate", "tenant", "user"})
+RESERVED = frozenset({"packhorse", "correlation_id", "tenant", "user", *TRACE_HEADERS})
 
 
 class Keep(msgspec.Struct, frozen=True):

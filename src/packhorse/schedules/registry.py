@@ -113,13 +113,20 @@ class Schedules:
         found = [one.name async for one in self._all() if one.name not in self._declared and disabled(one) is not None]
         return [name for name in found if await self._change(name, disabled)]
 
+    def rule(self, name: str) -> Rule | None:
+        """The rule of a schedule that is declared here."""
+        declared = self._declared.get(name)
+        return None if declared is None else declared.rule
+
     # -- at run time
 
     async def put(self, name: str, rule: Rule, call: Call[Any], **options: Unpack[Policies]) -> Schedule:
         """Store a schedule that makes this call, or change the one of this name. What is paused stays so."""
         limits.name("schedule", name)
         policies, by_clock = checked(options)
-        made = _made(name, ruled(rule, by_clock), _what(call), policies, release=None, source=None)
+        what = _what(call)  # its runs are linked to the trace of this call
+        what = replace(what, headers={**what.headers, **self._client.builder.trace_headers()})
+        made = _made(name, ruled(rule, by_clock), what, policies, release=None, source=None)
 
         def merged(old: Schedule | None) -> Schedule:
             return made if old is None else replace(made, paused=old.paused, last=old.last)

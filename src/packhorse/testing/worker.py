@@ -1,10 +1,11 @@
 """Run jobs in a test until no job is ready or due."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from packhorse.app import App
-from packhorse.engine.attempt_runner import Middleware
+from packhorse.engine.attempt_runner import AttemptRunner, Middleware
+from packhorse.engine.observed_runner import runner_maker
 from packhorse.engine.registry import Registry
 from packhorse.engine.runners import LoopRunner
 from packhorse.engine.settlement_queue import DeadHook, no_effects
@@ -29,6 +30,7 @@ async def run_until_idle(
     clock: Clock = SYSTEM,
     telemetry: Telemetry | None = None,
     middleware: Sequence[Middleware] = (),
+    make_runner: Callable[..., AttemptRunner] = AttemptRunner,
     on_dead: DeadHook = no_effects,
 ) -> None: ...
 async def run_until_idle(
@@ -40,6 +42,7 @@ async def run_until_idle(
     clock: Clock = SYSTEM,
     telemetry: Telemetry | None = None,
     middleware: Sequence[Middleware] = (),
+    make_runner: Callable[..., AttemptRunner] = AttemptRunner,
     on_dead: DeadHook = no_effects,
 ) -> None:
     """Run every job that is ready or due, and what those jobs enqueue; retries that are due later stay scheduled.
@@ -60,6 +63,7 @@ async def run_until_idle(
             settings,
             telemetry=telemetry,
             middleware=middleware,
+            make_runner=make_runner,
             on_dead=on_dead,
             clock=clock,
             chance=_middle,
@@ -98,6 +102,7 @@ async def _run_jobs(app: App, settings: Settings | None) -> None:
                 clock=made.clock,
                 telemetry=app.telemetry,
                 middleware=made.middleware,
+                make_runner=runner_maker(made.integrations),
                 on_dead=failed,
             )
             if registry is app.registry:

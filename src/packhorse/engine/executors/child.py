@@ -27,12 +27,14 @@ from packhorse.engine.attempt import Attempt
 from packhorse.engine.attempt_runner import AttemptRunner
 from packhorse.engine.executors import frames
 from packhorse.engine.judge import Cause
+from packhorse.engine.observed_runner import ContinuedRunner
 from packhorse.engine.registry import Registry
 from packhorse.errors import ConfigError, PayloadTooLarge
 from packhorse.model.clock import SYSTEM
 from packhorse.model.codec import Codec
 from packhorse.model.lease import Settlement
 from packhorse.model.randomness import SYSTEM_RANDOMNESS
+from packhorse.telemetry.integration import Integrations
 
 READ_BYTES = 1 << 18
 
@@ -111,6 +113,14 @@ class ChildRunner:
         self._loop = asyncio.Runner()
         self._task: asyncio.Task[Any] | None = None
         self._calls: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
+
+    def load(self, origin: str) -> None:
+        """Take the tasks and the integrations of what ``module:attribute`` names."""
+        self.registry, integrations = load(origin)
+        if integrations:
+            self._runner = ContinuedRunner(
+                integrations, codec=Codec(), middleware=(), clock=SYSTEM, chance=SYSTEM_RANDOMNESS
+            )
 
     # -- done in the listening thread
 
@@ -206,8 +216,8 @@ def memory() -> int:
         return most if sys.platform == "darwin" else most * 1024
 
 
-def load(origin: str) -> Registry:
-    """The registry that ``module:attribute`` names or that is the ``registry`` of what it names.
+def load(origin: str) -> tuple[Registry, Integrations | None]:
+    """The registry (with the integrations of its app) that ``module:attribute`` names or that is the ``registry`` of what it names.
 
     Tasks may stand in more modules, named after the first and loaded as well: ``module,module:attribute``.
     """
@@ -217,7 +227,7 @@ def load(origin: str) -> Registry:
     registry = found if isinstance(found, Registry) else getattr(found, "registry", None)
     if not isinstance(registry, Registry):
         raise ConfigError(f"{origin!r} is not a registry and has none: name the app as module:attribute")
-    return registry
+    return registry, getattr(found, "integrations", None)
 
 
 def _tie(lifeline: int) -> None:
@@ -278,7 +288,7 @@ def main(origin: str, descriptor: int, lifeline: int) -> None:
     runner = ChildRunner(channel)
     threading.Thread(target=runner.listen, args=(received,), name="packhorse-channel", daemon=True).start()
     try:
-        runner.registry = load(origin)
+        runner.load(origin)
     except BaseException:  # noqa: BLE001 - a module may even exit while it is imported; the worker gets the error
         channel.send(frames.Ready(traceback.format_exc().encode("utf-8", "replace").decode()))
     else:

@@ -69,21 +69,21 @@ class ChildPool:
         """The processes there are."""
         return tuple(child.pid for child in self._children if child.pid)
 
-    async def call(self, attempt: Attempt, payload: bytes) -> Settlement | None:
+    async def call(self, attempt: Attempt, payload: bytes, headers: bytes | None = None) -> Settlement | None:
         """Run one attempt in a child, which judges it; None: it is no longer ours.
 
-        The payload is that of the lease without its seals. Cancelling this call kills the child with its whole process
-        group at once, unless ``attempt.stop_cause`` says that the job was called off: then the attempt is asked to end, and
-        killed after the grace or at a second cancellation. What is raised is left to the caller to judge:
-        CancelledError; ChildDied, if the child died in the middle of the attempt; ChildNotStarted and ConfigError, if
-        no child can run it.
+        The payload is that of the lease without its seals; headers replace those of the lease. Cancelling this call
+        kills the child with its whole process group at once, unless ``attempt.stop_cause`` says that the job was
+        called off: then the attempt is asked to end, and killed after the grace or at a second cancellation. What is
+        raised is left to the caller to judge: CancelledError; ChildDied, if the child died in the middle of the
+        attempt; ChildNotStarted and ConfigError, if no child can run it.
         """
         check_entry(attempt.entry)
         while True:
             child = await self._take()
             fresh = child.jobs == 0
             try:
-                return await self._run(child, attempt, payload)
+                return await self._run(child, attempt, payload, headers)
             except ChildDied as error:
                 # That one died while it had nothing to do may come out by calling it; then nothing was begun.
                 if error.begun or fresh:
@@ -91,11 +91,15 @@ class ChildPool:
             finally:
                 self._give_back(child)
 
-    async def _run(self, child: ChildProcess, attempt: Attempt, payload: bytes) -> Settlement | None:
+    async def _run(
+        self, child: ChildProcess, attempt: Attempt, payload: bytes, headers: bytes | None
+    ) -> Settlement | None:
         if attempt.start_timeout is not None and attempt.timer is None:
             attempt.start_timeout()
         left = None if attempt.deadline is None else max(0, attempt.deadline - self._clock.steady())
-        answer = child.call(frames.CallFrame(msgspec.structs.replace(attempt.lease, payload=payload), left), attempt)
+        headers = attempt.lease.headers if headers is None else headers
+        lease = msgspec.structs.replace(attempt.lease, payload=payload, headers=headers)
+        answer = child.call(frames.CallFrame(lease, left), attempt)
         try:
             frame = await asyncio.shield(answer)
         except asyncio.CancelledError:

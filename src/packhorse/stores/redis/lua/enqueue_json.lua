@@ -63,7 +63,7 @@ local function with_names(value)
 end
 
 local UNIQUE_OPTIONS = { key = true, within = true, ['until'] = true }
-local RESERVED_HEADERS = { packhorse = true, correlation_id = true, traceparent = true, tracestate = true, tenant = true, user = true }
+local RESERVED_HEADERS = { packhorse = true, correlation_id = true, traceparent = true, tracestate = true, baggage = true, tenant = true, user = true }
 local CHECKS = {
   queue = named, key = named, tenant = named, user = named, correlation_id = named,
   priority = whole(0, 8191), per_key = whole(1, 32767), attempts = whole(1, 1000000),
@@ -95,7 +95,7 @@ end
 
 for name in pairs(given.headers or {}) do
   if RESERVED_HEADERS[name] then
-    return redis.error_reply('PACKHORSE a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation_id')
+    return redis.error_reply('PACKHORSE a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, baggage, tenant, user; use the options tenant, user and correlation_id')
   end
 end
 

@@ -262,9 +262,9 @@ BEGIN
     SELECT RAISE(ABORT, 'packhorse: names of queues and tasks that begin with "packhorse." are kept for Packhorse itself: choose another')
     WHERE substr(NEW.task, 1, 10) = 'packhorse.'
     OR substr(coalesce(json_extract(NEW.options, '$.queue'), ''), 1, 10) = 'packhorse.';
-    SELECT RAISE(ABORT, 'packhorse: a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation_id')
+    SELECT RAISE(ABORT, 'packhorse: a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, baggage, tenant, user; use the options tenant, user and correlation_id')
     FROM json_each(NEW.options, '$.headers') AS header
-    WHERE header.key IN ('packhorse', 'correlation_id', 'traceparent', 'tracestate', 'tenant', 'user');
+    WHERE header.key IN ('packhorse', 'correlation_id', 'traceparent', 'tracestate', 'baggage', 'tenant', 'user');
     SELECT RAISE(ABORT, 'packhorse: a header has a name of 1 to 255 bytes without control characters')
     FROM json_each(NEW.options, '$.headers') AS header
     WHERE length(CAST(header.key AS BLOB)) NOT BETWEEN 1 AND 255

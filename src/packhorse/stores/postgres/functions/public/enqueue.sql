@@ -57,10 +57,10 @@ BEGIN
     END IF;
     IF EXISTS (
         SELECT 1 FROM json_object_keys(coalesce(options -> 'headers', '{}')) AS name
-        WHERE name IN ('packhorse', 'correlation_id', 'traceparent', 'tracestate', 'tenant', 'user')
+        WHERE name IN ('packhorse', 'correlation_id', 'traceparent', 'tracestate', 'baggage', 'tenant', 'user')
     ) THEN
         RAISE invalid_parameter_value USING
-            MESSAGE = 'a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, tenant, user; use the options tenant, user and correlation_id';
+            MESSAGE = 'a header has a name that is taken: packhorse, correlation_id, traceparent, tracestate, baggage, tenant, user; use the options tenant, user and correlation_id';
     END IF;
     FOREACH v_word IN ARRAY ARRAY[
         task, options ->> 'queue', options ->> 'key', options ->> 'tenant', options ->> 'user', options ->> 'correlation_id',
