@@ -1,5 +1,9 @@
 """Around tracing: metrics, headers, integrations that fail, and the names of the conventions."""
 
+import asyncio
+import importlib
+import sqlite3
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,8 @@ from opentelemetry.trace import StatusCode
 
 import packhorse
 from packhorse import App, current
-from packhorse.errors import InvalidOption, StoreUnavailable
+from packhorse.errors import InvalidOption, MissingExtra, StoreUnavailable
+from packhorse.jobs.portal import PORTAL
 from packhorse.model import codec
 from packhorse.telemetry import semconv
 from packhorse.telemetry.integration import Integration
@@ -143,6 +148,57 @@ async def test_an_integration_that_fails_harms_no_job_and_is_logged_once(clock, 
         assert [await job.result() for job in jobs] == [5, 5]
     logged = [record.message.split(";")[0] for record in caplog.records if record.name == "packhorse.telemetry"]
     assert sorted(logged) == [f"Broken failed in {name}" for name in ("carried", "failed", "running", "sending")]
+
+
+@pytest.mark.parametrize(
+    ("module", "missing", "extra"),
+    [("otel", "opentelemetry.context", "otel"), ("sentry", "sentry_sdk.crons", "sentry")],
+)
+def test_an_extra_that_is_not_installed_is_named(monkeypatch, module, missing, extra):
+    monkeypatch.delitem(sys.modules, f"packhorse.telemetry.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+
+    with pytest.raises(MissingExtra, match=rf"packhorse\[{extra}\]"):
+        importlib.import_module(f"packhorse.telemetry.{module}")
+
+
+async def test_a_job_within_a_transaction_of_the_caller_is_traced(tmp_path, recorded):
+    app = App(f"sqlite:///{tmp_path}/jobs.db", integrations=[recorded.integration()])
+
+    @app.task
+    async def work() -> None: ...
+
+    def view() -> str:
+        connection = sqlite3.connect(tmp_path / "jobs.db")
+        with connection, recorded.tracer.start_as_current_span("request"):
+            job = work.using(within=connection).sync.enqueue()
+        connection.close()
+        PORTAL.run(app.close())
+        PORTAL.stop()
+        return str(job.id)
+
+    await app.open()
+    job = app.job(await asyncio.to_thread(view))
+    await run_until_idle(app)
+
+    assert await job.state() == "done"
+    names = ["request", "send default", "process default"]
+    assert [parent_of(recorded.span(name)) for name in names[1:]] == [id_of(recorded.span(name)) for name in names[:2]]
+    await app.close()
+
+
+async def test_an_attempt_in_a_transaction_is_traced(tmp_path, recorded):
+    app = App(f"sqlite:///{tmp_path}/jobs.db", integrations=[recorded.integration()])
+
+    @app.task(transaction=True)
+    async def work() -> None:
+        await current().tx.execute("SELECT 1")
+
+    await work.enqueue()
+    await run_until_idle(app)
+    await app.close()
+
+    assert recorded.span("process default").attributes["packhorse.outcome"] == "done"
 
 
 def test_what_is_no_integration_and_an_unknown_mode_are_refused():

@@ -1,5 +1,6 @@
 """Sentry: failures, traces and check-ins as they reach the transport of the real SDK."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +11,13 @@ from sentry_sdk.envelope import Envelope
 from sentry_sdk.integrations.logging import LoggingIntegration
 from sentry_sdk.transport import Transport
 
-from packhorse import App, Batch, Cancel, Retry, Snooze, cron, current, every
+from packhorse import App, Batch, Cancel, JobFailed, Retry, Snooze, cron, current, every
 from packhorse.telemetry.sentry import Sentry
 from packhorse.testing import run_until_idle
+from tests.features import traced_tasks
 from tests.features.factories import SECOND
+from tests.features.tracing import with_baggage
+from tests.unit.test_redact import SHAPES
 
 
 class Sent(Transport):
@@ -49,7 +53,6 @@ def sent() -> Iterator[Sent]:
     yield transport
     sentry_sdk.get_client().close()
     sentry_sdk.get_global_scope().set_client(NonRecordingClient())
-    sentry_sdk.get_global_scope().clear()
 
 
 @pytest.fixture
@@ -101,6 +104,24 @@ async def test_secrets_stay_out_of_messages_variables_and_breadcrumbs(app, sent)
     assert variables["password"] == "[Filtered]"  # by Sentry itself
     assert "hush" not in str([kept, event["breadcrumbs"], event["contexts"], event.get("extra")])
     assert [frame["in_app"] for frame in frames] == [False] * (len(frames) - 1) + [True]
+
+
+async def test_no_shape_of_a_secret_is_sent(sent, recorded, clock):
+    integrations = [Sentry(), recorded.integration()]
+    async with App("sqlite:///:memory:", clock=clock, integrations=integrations) as app:
+
+        @app.task(attempts=1)
+        async def work(note: str) -> None:
+            sentry_sdk.add_breadcrumb(message=f"looking at {note}")
+            raise LookupError(f"nothing is known of {note}")
+
+        for secret in SHAPES.values():
+            await work.enqueue(secret)
+        await run_until_idle(app)
+
+    everything = json.dumps(sent.items) + "".join(span.to_json() for span in recorded.spans("process default"))
+    assert len(sent.of("event")) == len(recorded.spans("process default")) == len(SHAPES)
+    assert [name for name, secret in SHAPES.items() if json.dumps(secret[10:-1]).strip('"') in everything] == []
 
 
 async def test_every_attempt_is_captured_on_request_but_no_signal(sent, clock):
@@ -222,6 +243,37 @@ async def test_the_messages_of_a_batch_that_die_are_captured(app, sent):
     assert transaction["contexts"]["trace"]["data"]["messaging.batch.message_count"] == 2
 
 
+async def test_a_failure_in_a_child_process_is_captured_with_its_traceback_as_text(sent):
+    app = traced_tasks.app
+    async with app, app.worker("apart", concurrency=1):
+        job = await traced_tasks.apart.enqueue(fails=True)
+        with pytest.raises(JobFailed):
+            await job.result(timeout=60)
+
+    [event] = sent.of("event")
+    assert event["exception"]["values"][0]["value"] == "with token=***"
+    assert event["tags"]["job_id"] == job.id
+    assert "in apart" in event["contexts"]["packhorse"]["traceback"]
+    assert "hush" not in str(event)
+
+
+async def test_the_baggage_of_both_integrations_travels_together(sent, recorded, clock):
+    integrations = [Sentry(), recorded.integration()]
+    async with App("sqlite:///:memory:", clock=clock, integrations=integrations) as app:
+
+        @app.task
+        async def work() -> str:
+            return str(current().headers["baggage"])
+
+        with with_baggage(shop="north"), sentry_sdk.start_transaction(name="request"):
+            job = await work.enqueue()
+        await run_until_idle(app)
+
+        members = (await job.result()).split(",")
+        assert "shop=north" in members
+        assert len([member for member in members if member.startswith("sentry-trace_id=")]) == 1
+
+
 async def test_a_schedule_is_a_monitor_with_a_check_in_at_the_start_and_the_end(app, sent, clock):
     ends = [None, ValueError()]
 
@@ -262,6 +314,24 @@ async def test_a_run_that_was_missed_is_a_check_in_by_the_watch(app, sent, clock
     [check_in] = sent.of("check_in")
     assert (check_in["monitor_slug"], check_in["status"]) == ("hourly", "missed")
     assert check_in["monitor_config"] == {"schedule": {"type": "interval", "value": 60, "unit": "minute"}}
+
+
+async def test_a_run_that_was_cancelled_is_missed_when_it_should_have_ended(app, sent, clock):
+    @app.schedule(every("90s"), name="often", expect_within="10m")
+    @app.task
+    async def work() -> None: ...
+
+    await app.schedules.declare()
+    clock.turn(90 * SECOND)
+    await app.schedules.fire()
+    [job] = [each async for each in app.jobs()]
+    await app.job(job.id).cancel()
+    clock.turn(600 * SECOND)
+    await app.schedules.watch()
+
+    [check_in] = sent.of("check_in")
+    assert (check_in["status"], check_in["check_in_id"]) == ("missed", job.id.replace("-", ""))
+    assert "monitor_config" not in check_in
 
 
 async def test_monitors_can_be_left_out(sent, clock):

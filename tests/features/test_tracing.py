@@ -261,6 +261,7 @@ async def test_runs_of_a_schedule_are_linked_to_the_trace_that_put_it_and_have_i
 
 async def test_a_child_process_has_the_span_of_the_worker_and_its_baggage():
     app, exporter = traced_tasks.app, traced_tasks.exporter
+    exporter.clear()
     async with app, app.worker("apart", concurrency=1):
         with with_baggage(shop="north"):
             found = await (await traced_tasks.apart.enqueue(fails=False)).result(timeout=60)

@@ -9,11 +9,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from packhorse import App, current
 from packhorse.telemetry.otel import OpenTelemetry
+from packhorse.telemetry.sentry import Sentry
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider(shutdown_on_exit=False)
 provider.add_span_processor(SimpleSpanProcessor(exporter))
-app = App("sqlite:///:memory:", integrations=[OpenTelemetry(tracer_provider=provider)])
+app = App("sqlite:///:memory:", integrations=[OpenTelemetry(tracer_provider=provider), Sentry()])
 
 
 @app.task(name="apart", queue="apart", run="process", attempts=1)
