@@ -349,7 +349,10 @@ async def test_monitors_can_be_left_out(sent, clock):
     assert (len(sent.of("transaction")), sent.of("check_in")) == (1, [])
 
 
-async def test_without_sentry_nothing_is_carried_and_jobs_run(clock):
+@pytest.mark.parametrize("initialised", [True, False])
+async def test_without_an_address_of_sentry_nothing_is_carried_and_jobs_run(sent, clock, initialised):
+    client = sentry_sdk.Client(dsn=None, default_integrations=False) if initialised else NonRecordingClient()
+    sentry_sdk.get_global_scope().set_client(client)
     async with App("sqlite:///:memory:", clock=clock, integrations=[Sentry()]) as app:
 
         @app.task

@@ -70,7 +70,7 @@ class Sentry(Integration):
 
     def carried(self) -> Mapping[str, str]:
         """The trace of the current scope."""
-        if not sentry_sdk.is_initialized():
+        if not _is_on():
             return {}
         found = {"sentry-trace": sentry_sdk.get_traceparent(), "baggage": sentry_sdk.get_baggage()}
         return {name: value for name, value in found.items() if value}
@@ -78,6 +78,9 @@ class Sentry(Integration):
     @contextmanager
     def sending(self, sending: Sending) -> Iterator[None]:
         """A span ``queue.publish`` around the call that stores jobs."""
+        if not _is_on():
+            yield
+            return
         queue = sending.queue
         with sentry_sdk.start_span(op="queue.publish", name=queue or "several queues", origin=ORIGIN) as span:
             span.set_data(semconv.SYSTEM, semconv.PACKHORSE)
@@ -93,6 +96,9 @@ class Sentry(Integration):
     @contextmanager
     def running(self, run: JobRun) -> Iterator[None]:
         """A scope and a transaction ``queue.process`` around an attempt, or around those of a batch."""
+        if not _is_on():
+            yield
+            return
         first = run.leases[0]
         headers = text_headers(first.headers) if len(run.leases) == 1 else {}
         name = first.task if len(run.leases) == 1 else run.queue
@@ -116,6 +122,9 @@ class Sentry(Integration):
     @contextmanager
     def continued(self, headers: Mapping[str, str]) -> Iterator[None]:
         """The trace of the worker goes on in the child process."""
+        if not _is_on():
+            yield
+            return
         with sentry_sdk.isolation_scope():
             sentry_sdk.continue_trace(dict(headers))
             yield
@@ -123,7 +132,7 @@ class Sentry(Integration):
     def failed(self, failure: AttemptFailure) -> None:
         """Capture a failure that is final, or any if that is wanted."""
         known = failure_in(failure.outcome)
-        if known is None or not sentry_sdk.is_initialized() or not self._is_wanted(failure, known):
+        if known is None or not _is_on() or not self._is_wanted(failure, known):
             return
         with sentry_sdk.new_scope() as scope:
             scope.set_tags(_tags(failure.lease))
@@ -143,13 +152,19 @@ class Sentry(Integration):
     # -- schedules
 
     def _check_in(self, schedule: str, id: str, status: str, duration: float | None = None) -> None:
-        if sentry_sdk.is_initialized():
+        if _is_on():
             capture_checkin(_slug(schedule), id, status, duration, _monitor(self._rule_of(schedule)))
 
     def _missed(self, _name: EventName, fields: Fields) -> None:
         schedule, _, _ = str(fields["detail"]).rpartition(" ")
         job = fields.get("job")
         self._check_in(schedule, uuid4().hex if job is None else job.hex(), "missed")
+
+
+def _is_on() -> bool:
+    """Whether Sentry knows where to send."""
+    client = sentry_sdk.get_client()
+    return client.is_active() and bool(client.options.get("dsn"))
 
 
 def _no_rule(_schedule: str) -> None:
