@@ -115,7 +115,7 @@ def stay_in_memory() -> None:
 
 
 def keep_bytecode(config: pytest.Config) -> None:
-    """Keep bytecode for this run where none is written beside the source: its thousand processes import the same modules."""
+    """Keep bytecode for this run where none is written beside the source: many processes import the same modules."""
     if not os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         return
     folder = tempfile.mkdtemp(prefix=f"{servers.PREFIX}{os.getpid()}-bytecode-")  # removed later if this run is killed
