@@ -5,9 +5,11 @@ import gc
 import os
 from collections.abc import Iterator
 
+import asyncpg
 import pytest
 
 from packhorse.errors import StoreClosed, StoreError, StoreUnavailable
+from packhorse.model.effect import Put
 from packhorse.stores.contract import Topic
 from packhorse.stores.postgres.address import parse
 from packhorse.stores.postgres.database import PostgresDatabase
@@ -135,3 +137,27 @@ async def test_an_isolation_under_which_others_cannot_be_seen_is_refused(store, 
 
     with pytest.raises(StoreError, match="isolation"):
         await strict.open()
+
+
+async def test_built_in_types_are_asked_about_once_a_process_not_once_a_session(url, store, monkeypatch):
+    asked: list[list[int]] = []
+    introspect = asyncpg.Connection._introspect_types
+
+    async def counting(self, typeoids, *options):
+        asked.append(list(typeoids))
+        return await introspect(self, typeoids, *options)
+
+    monkeypatch.setattr(asyncpg.Connection, "_introspect_types", counting)
+    for _ in range(3):
+        other = PostgresStore(url, namespace=SCHEMA)
+        await other.open()
+        try:
+            [receipt] = await other.jobs.enqueue([new()])
+            [lease] = await take(other)
+            assert lease.id == receipt.id
+            await end(other, lease, Done(b'"x"'))
+            assert await other.records.put([Put("k", "a", b"1")]) != [None]
+        finally:
+            await other.close()
+
+    assert len(asked) == len({frozenset(types) for types in asked})

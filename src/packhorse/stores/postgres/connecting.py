@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import asyncpg
@@ -15,6 +15,9 @@ Prepare = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 CONNECT_SECONDS = 3.0  # for the servers of an address together, and once more to prepare what was reached
 MIN_CONNECT_SECONDS = 1.5  # for each of them, however many there are
 CLOSE_SECONDS = 2.0
+ASSIGNED_TYPES = 10_000  # types with lower numbers are the same on every server
+
+_BUILT_IN: dict[frozenset[int], Any] = {}
 
 DRIVER_ERRORS = (
     asyncpg.PostgresError,
@@ -23,6 +26,28 @@ DRIVER_ERRORS = (
     OSError,
     TimeoutError,
 )
+
+
+class StoreConnection(WatchedConnection):
+    """A connection that asks the server about built-in types once a process; the driver does it once a session.
+
+    That takes three round trips and some ten milliseconds of the server, as long as the first call of the session itself.
+    """
+
+    async def _introspect_types(self, typeoids: Iterable[int], *options: Any) -> Any:
+        wanted = frozenset(typeoids)
+        if (known := _BUILT_IN.get(wanted)) is not None:
+            return known, _Unprepared
+        found = await super()._introspect_types(typeoids, *options)  # type: ignore[misc]
+        if max(wanted) < ASSIGNED_TYPES:
+            _BUILT_IN[wanted] = found[0]
+        return found
+
+
+class _Unprepared:
+    """Stands for the statement that the driver would have prepared to ask about types, and did not."""
+
+    name = "none"
 
 
 async def keep(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -50,7 +75,7 @@ def pool_of(
         max_size=size[1],
         command_timeout=command,
         statement_cache_size=0 if pooled else 100,
-        connection_class=WatchedConnection,
+        connection_class=StoreConnection,
         **options,
     )
 
